@@ -100,9 +100,9 @@ type HostPath struct {
 
 // Variable is an environment variable set in every container.
 type Variable struct {
-	Name   string   `json:"name"`
-	Mount  string   `json:"mount"`
-	Values []Value  `json:"values"`
+	Name   string  `json:"name"`
+	Mount  string  `json:"mount"`
+	Values []Value `json:"values"`
 }
 
 // Value is one part of a variable; the parts are joined by ";".

@@ -23,6 +23,9 @@ type URL struct {
 func (u URL) Reveal() string { return u.raw }
 
 // Format implements fmt.Formatter, so that no verb reaches the secrets.
+// String implements fmt.Stringer: the redacted form.
+func (u URL) String() string { return u.Scheme + "://" + u.Host } // TODO: with the path
+
 func (u URL) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(u.String())) }
 
 // MarshalText implements encoding.TextMarshaler: the redacted form.
