@@ -8,6 +8,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sedna-io/containerd-shim-sedna/test/testutil/node"
 	"github.com/sedna-io/containerd-shim-sedna/test/testutil/report"
@@ -103,6 +104,26 @@ func (c TestContainer) Stop(t testing.TB) {
 	if err := c.Container.Stop(Context(t)); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// Wait waits until the container has ended and returns its exit code.
+func (c TestContainer) Wait(t testing.TB) int32 {
+	t.Helper()
+	code, err := c.Container.Wait(Context(t), time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return code
+}
+
+// Output is what the container itself has printed so far.
+func (c TestContainer) Output(t testing.TB) string {
+	t.Helper()
+	out, err := c.Container.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
 }
 
 // Tree returns the files below a folder as the container sees them, by their

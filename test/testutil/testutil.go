@@ -52,6 +52,9 @@ func run(m *testing.M) int {
 	if shared.node == nil {
 		return code
 	}
+	if sharedS3.server != nil {
+		_ = sharedS3.server.Close()
+	}
 	if err := shared.node.Close(); err != nil {
 		fmt.Fprintln(os.Stderr, "close node:", err)
 		return 1
@@ -83,17 +86,18 @@ func Node(t testing.TB) TestNode {
 	if shared.err != nil {
 		t.Fatal(shared.err)
 	}
-	t.Cleanup(func() { checkAfter(t, shared.node) })
+	since := shared.node.LogSize()
+	t.Cleanup(func() { checkAfter(t, shared.node, since) })
 	return TestNode{shared.node}
 }
 
 // checkAfter runs after all other cleanups of the test.
-func checkAfter(t testing.TB, n *node.Node) {
+func checkAfter(t testing.TB, n *node.Node, since int64) {
 	if err := n.CheckLeftovers(context.Background()); err != nil {
 		t.Error(err)
 	}
 	if t.Failed() {
-		t.Logf("end of containerd's and the shims' log:\n%s", n.Log(60))
+		t.Logf("end of containerd's and the shims' log:\n%s", n.Log(since, 60))
 	}
 }
 

@@ -12,16 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tail is the last lines of a file.
-func tail(file string, lines int) string {
-	content, err := os.ReadFile(file)
-	if err != nil {
-		return err.Error()
-	}
-	all := strings.Split(strings.TrimRight(string(content), "\n"), "\n")
-	return strings.Join(all[max(0, len(all)-lines):], "\n")
-}
-
 // mounts are the mount points of this namespace in the order they were made.
 func mounts() ([]string, error) {
 	f, err := os.Open("/proc/self/mountinfo")

@@ -18,6 +18,10 @@ import (
 // the pod is removed.
 const leftoverTimeout = 5 * time.Second
 
+// runscNetns is a namespace that runsc makes once for all sandboxes of a node
+// and keeps, gvisor runsc/sandbox/sandbox.go:nullNetns.
+const runscNetns = "null-netns"
+
 // baseline is the node before its first pod.
 type baseline struct {
 	mounts map[string]bool
@@ -67,6 +71,9 @@ func (n *Node) leftovers() ([]string, error) {
 		"run files":         "/run/sedna",
 	} {
 		for _, name := range entries(dir) {
+			if name == runscNetns {
+				continue
+			}
 			left = append(left, fmt.Sprintf("%s %s", what, filepath.Join(dir, name)))
 		}
 	}
@@ -91,7 +98,7 @@ func (n *Node) newMountsAndLinks() ([]string, error) {
 	}
 	var left []string
 	for point := range now.mounts {
-		if !n.before.mounts[point] {
+		if !n.before.mounts[point] && filepath.Base(point) != runscNetns {
 			left = append(left, "mount "+point)
 		}
 	}

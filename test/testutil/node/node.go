@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -38,7 +39,8 @@ type Node struct {
 func Start(ctx context.Context, opts Options) (*Node, error) {
 	n := &Node{helpers: map[int]bool{}}
 	if err := n.start(ctx, opts); err != nil {
-		return nil, errors.Join(fmt.Errorf("start node: %w", err), n.Close())
+		err = fmt.Errorf("start node: %w\nend of containerd's log:\n%s", err, n.Log(0, 40))
+		return nil, errors.Join(err, n.Close())
 	}
 	return n, nil
 }
@@ -74,9 +76,10 @@ func (n *Node) startDaemon(ctx context.Context) error {
 	n.Adopt(cmd.Process.Pid)
 	n.conn, err = grpc.NewClient("unix://"+socket,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.Config{
-			BaseDelay: 10 * time.Millisecond, Multiplier: 1.2, MaxDelay: 200 * time.Millisecond,
-		}}))
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: 10 * time.Millisecond, Multiplier: 1.2, MaxDelay: 200 * time.Millisecond},
+			MinConnectTimeout: 5 * time.Second,
+		}))
 	if err != nil {
 		return fmt.Errorf("dial containerd: %w", err)
 	}
@@ -87,12 +90,13 @@ func (n *Node) startDaemon(ctx context.Context) error {
 
 // ready asks what kubelet asks before it starts pods.
 func (n *Node) ready(ctx context.Context) error {
-	reply, err := n.CRI.Status(ctx, &runtimeapi.StatusRequest{}, grpc.WaitForReady(true))
+	reply, err := n.CRI.Status(ctx, &runtimeapi.StatusRequest{})
 	if err != nil {
 		return fmt.Errorf("ask containerd for its status: %w", err)
 	}
 	for _, condition := range reply.Status.Conditions {
-		if !condition.Status {
+		needed := condition.Type == runtimeapi.RuntimeReady || condition.Type == runtimeapi.NetworkReady
+		if needed && !condition.Status {
 			return fmt.Errorf("containerd: %s: %s: %s", condition.Type, condition.Reason, condition.Message)
 		}
 	}
@@ -163,8 +167,24 @@ func (n *Node) Close() error {
 	return errors.Join(n.stopDaemon(false), removeNetwork(), unmountBelow(Dir), os.RemoveAll(Dir))
 }
 
-// Log is the end of what containerd and the shims logged.
-func (n *Node) Log(lines int) string { return tail(logFile, lines) }
+// LogSize is a place in the log, for Log.
+func (n *Node) LogSize() int64 {
+	info, err := os.Stat(logFile)
+	if err != nil {
+		return 0
+	}
+	return info.Size()
+}
+
+// Log is the end of what containerd and the shims have logged since a place.
+func (n *Node) Log(since int64, lines int) string {
+	content, err := os.ReadFile(logFile)
+	if err != nil {
+		return err.Error()
+	}
+	all := strings.Split(strings.TrimRight(string(content[min(since, int64(len(content))):]), "\n"), "\n")
+	return strings.Join(all[max(0, len(all)-lines):], "\n")
+}
 
 // Poll calls check until it succeeds, and returns its last error after timeout.
 func Poll(ctx context.Context, timeout time.Duration, check func(context.Context) error) error {
@@ -172,14 +192,19 @@ func Poll(ctx context.Context, timeout time.Duration, check func(context.Context
 	defer cancel()
 	ticker := time.NewTicker(10 * time.Millisecond)
 	defer ticker.Stop()
+	var last error
 	for {
 		err := check(ctx)
 		if err == nil {
 			return nil
 		}
+		// A call that the timeout has cut off says less than the one before it.
+		if last == nil || ctx.Err() == nil {
+			last = err
+		}
 		select {
 		case <-ctx.Done():
-			return err
+			return last
 		case <-ticker.C:
 		}
 	}
