@@ -22,10 +22,10 @@ type guard struct {
 // hostDenied are reached from the node's own network only by those who have
 // no business there: they lead to the node itself and to the cloud's metadata.
 var hostDenied = []netip.Prefix{
-	netip.MustParsePrefix("0.0.0.0/8"),      // "this" host: connects to loopback on Linux
-	netip.MustParsePrefix("127.0.0.0/8"),    // loopback
-	netip.MustParsePrefix("169.254.0.0/16"), // link-local, and clouds' metadata
-	netip.MustParsePrefix("224.0.0.0/3"),    // multicast, reserved, broadcast
+	netip.MustParsePrefix("0.0.0.0/8"),          // "this" host: connects to loopback on Linux
+	netip.MustParsePrefix("127.0.0.0/8"),        // loopback
+	netip.MustParsePrefix("169.254.0.0/16"),     // link-local, and clouds' metadata
+	netip.MustParsePrefix("224.0.0.0/3"),        // multicast, reserved, broadcast
 	netip.MustParsePrefix("100.100.100.200/32"), // metadata of Alibaba Cloud
 	netip.MustParsePrefix("192.0.0.192/32"),     // metadata of Oracle Cloud Classic
 	netip.MustParsePrefix("::/127"),             // unspecified and loopback

@@ -18,7 +18,7 @@ import (
 // Refusal turns an answer that brings no data into an error.
 func (c *Client) Refusal(resp *http.Response) *source.Error {
 	text, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
-	e := c.status(resp)
+	e := c.Status(resp)
 	if c.Explain != nil {
 		if better := c.Explain(resp, text); better != nil {
 			e = better
@@ -30,7 +30,8 @@ func (c *Client) Refusal(resp *http.Response) *source.Error {
 	return e
 }
 
-func (c *Client) status(resp *http.Response) *source.Error {
+// Status tells what an answer's status alone means.
+func (c *Client) Status(resp *http.Response) *source.Error {
 	e := &source.Error{Why: fmt.Sprintf("the server answered %d %s", resp.StatusCode, statusText(resp.StatusCode))}
 	switch code := resp.StatusCode; {
 	case code == http.StatusNotFound || code == http.StatusGone:

@@ -44,12 +44,12 @@ func (s *Source) explain(resp *http.Response, body []byte) *source.Error {
 	case "NoSuchKey":
 		return notFound(said)
 	case "AccessDenied", "AllAccessDisabled", "AccountProblem", "InvalidAccessKeyId", "SignatureDoesNotMatch",
-		"InvalidToken", "ExpiredToken", "TokenRefreshRequired", "XMinioInvalidAccessKeyId":
+		"InvalidToken", "ExpiredToken", "TokenRefreshRequired", "XAdminUserNotFound":
 		e := &source.Error{
 			Kind: errdefs.ErrPermissionDenied, Why: said + " " + s.client.Identity(), Hint: ranged.AccessHint(s.client.Who),
 		}
 		switch r.Code {
-		case "InvalidAccessKeyId", "XMinioInvalidAccessKeyId":
+		case "InvalidAccessKeyId", "XAdminUserNotFound": // the second is VersityGW's
 			e.Hint = "the access key is unknown to the server"
 		case "SignatureDoesNotMatch":
 			e.Hint = "the secret key is wrong"
@@ -68,8 +68,15 @@ func (s *Source) explain(resp *http.Response, body []byte) *source.Error {
 	case "InvalidObjectState":
 		return &source.Error{Kind: errdefs.ErrUnavailable, Why: said, Hint: "the object is archived: restore it first"}
 	}
+	if e := s.client.Status(resp); r.Code != "" {
+		e.Why += " (" + clip(r.Code) + ")"
+		return e
+	}
 	return nil
 }
+
+// clip bounds what a server says about itself.
+func clip(s string) string { return s[:min(len(s), 60)] }
 
 // elsewhere says whether an answer means "ask in that region".
 func (s *Source) elsewhere(status int, code, region string) bool {

@@ -20,7 +20,7 @@ import (
 // Source is an object or a prefix of one bucket.
 type Source struct {
 	client *ranged.Client
-	signer *signer // nil for anonymous requests
+	signer *keySigner // nil for anonymous requests
 	where  endpoint
 	bucket string
 	key    string // without a trailing slash
@@ -49,7 +49,7 @@ func New(n *ranged.Network, d plan.Download, c plan.Credentials) (*Source, error
 		dir: d.Dir || d.URL.Path == "" || strings.HasSuffix(d.URL.Path, "/"),
 	}
 	if !c.AccessKey.IsZero() {
-		s.signer = &signer{access: c.AccessKey.Reveal(), secret: c.SecretKey, token: c.SessionToken}
+		s.signer = &keySigner{access: c.AccessKey.Reveal(), secret: c.SecretKey, token: c.SessionToken}
 	}
 	region := first(d.S3.Region, c.Region)
 	s.fixed = region != ""

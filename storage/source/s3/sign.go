@@ -18,10 +18,10 @@ import (
 // emptyHash is the sha256 of no bytes: our requests have no body.
 const emptyHash = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
-// signer adds AWS Signature Version 4 to requests. It does what
+// keySigner adds AWS Signature Version 4 to requests. It does what
 // minio-go/v7/pkg/signer:SignV4 does (a test holds them equal) at a fraction
 // of the cost, which counts with many small objects on a small node.
-type signer struct {
+type keySigner struct {
 	access string
 	secret plan.Secret
 	token  plan.Secret
@@ -35,9 +35,9 @@ type signingKey struct {
 	key         []byte
 }
 
-func (s *signer) sign(r *http.Request, region string) { s.signAt(r, region, time.Now().UTC()) }
+func (s *keySigner) sign(r *http.Request, region string) { s.signAt(r, region, time.Now().UTC()) }
 
-func (s *signer) signAt(r *http.Request, region string, now time.Time) {
+func (s *keySigner) signAt(r *http.Request, region string, now time.Time) {
 	stamp := now.Format("20060102T150405Z")
 	day := stamp[:8]
 	r.Header["X-Amz-Date"] = []string{stamp}
@@ -57,7 +57,7 @@ func (s *signer) signAt(r *http.Request, region string, now time.Time) {
 }
 
 // key derives the day's key, once.
-func (s *signer) key(day, region string) []byte {
+func (s *keySigner) key(day, region string) []byte {
 	if k := s.last.Load(); k != nil && k.day == day && k.region == region {
 		return k.key
 	}
