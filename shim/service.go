@@ -166,7 +166,10 @@ func (s *Service) Shutdown(ctx context.Context, r *taskapi.ShutdownRequest) (*ty
 	s.cancelPreparing(r.ID, errShutdown)
 	waiting := s.inProgress()
 	if len(waiting) == 0 {
-		return s.TaskServiceExt.Shutdown(ctx, r)
+		// gVisor's answer is nil while containers are left, which ttrpc from
+		// 1.2.8 on refuses to send ("marshal called with nil").
+		_, err := s.TaskServiceExt.Shutdown(ctx, r)
+		return &types.Empty{}, err
 	}
 	go func() {
 		for _, c := range waiting {
