@@ -10,7 +10,7 @@ require (
 	github.com/containerd/log v0.2.0
 	github.com/containerd/plugin v1.1.0
 	github.com/containerd/ttrpc v1.2.10
-	github.com/containerd/typeurl/v2 v2.3.0
+	github.com/containerd/typeurl/v2 v2.2.3 // not 2.3.0: gVisor's shim unmarshals a gogo message, which 2.3.0 dropped
 	github.com/dustin/go-humanize v1.0.1
 	github.com/gofrs/flock v0.13.2
 	github.com/google/go-containerregistry v0.22.1

@@ -23,10 +23,12 @@ const (
 	Shim     = "containerd-shim-sedna-v1"
 	Worker   = "sedna-storage"
 	Workload = "workload"
+	// GVisorShim starts gVisor's own shim, to compare with.
+	GVisorShim = "gvisorshim"
 )
 
 // tools are the foreign programs that a node needs.
-var tools = []string{"containerd", "ctr", "runsc", "bridge", "host-local", "loopback", "versitygw"}
+var tools = []string{"containerd", "ctr", "runsc", "shim", "bridge", "host-local", "loopback", "versitygw"}
 
 // Root is the folder of this repository: the nearest one upwards with a go.mod.
 func Root() (string, error) {
@@ -87,7 +89,9 @@ func Build() error {
 		return fmt.Errorf("lock %s: %w", dir, err)
 	}
 	defer lock.Unlock()
-	packages := map[string]string{Shim: "./cmd/" + Shim, Worker: "./cmd/" + Worker, Workload: "./test/workload"}
+	packages := map[string]string{
+		Shim: "./cmd/" + Shim, Worker: "./cmd/" + Worker, Workload: "./test/workload", GVisorShim: "./test/gvisorshim",
+	}
 	var errs []error
 	for name, pkg := range packages {
 		errs = append(errs, build(root, filepath.Join(dir, name), pkg))

@@ -66,7 +66,7 @@ disabled_plugins = [
 
 // writeConfig writes containerd's configuration and that of each handler.
 func writeConfig(opts Options) error {
-	_, tools, err := binaries.Dirs()
+	ours, tools, err := binaries.Dirs()
 	if err != nil {
 		return err
 	}
@@ -78,7 +78,7 @@ func writeConfig(opts Options) error {
 	if data.LogLevel == "" {
 		data.LogLevel = "info"
 	}
-	for _, h := range opts.handlers() {
+	for _, h := range opts.handlers(ours) {
 		data.Handlers = append(data.Handlers, handler{h.Name, h.runtimeType(), h.Path, h.configPath()})
 		if h.ConfigPath != "" {
 			continue

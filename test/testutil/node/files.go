@@ -45,8 +45,8 @@ func unmountBelow(dir string) error {
 	return errors.Join(errs...)
 }
 
-// entries are the names in a folder; none if it doesn't exist.
-func entries(dir string) []string {
+// Entries are the names in a folder; none if it doesn't exist.
+func Entries(dir string) []string {
 	list, err := os.ReadDir(dir)
 	if err != nil {
 		return nil

@@ -70,14 +70,14 @@ func (n *Node) leftovers() ([]string, error) {
 		"pod volumes":       filepath.Join(KubeletRoot, "pods"),
 		"run files":         "/run/sedna",
 	} {
-		for _, name := range entries(dir) {
+		for _, name := range Entries(dir) {
 			if name == runscNetns {
 				continue
 			}
 			left = append(left, fmt.Sprintf("%s %s", what, filepath.Join(dir, name)))
 		}
 	}
-	for _, name := range entries(filepath.Join(Dir, "ipam", "sedna")) {
+	for _, name := range Entries(filepath.Join(Dir, "ipam", "sedna")) {
 		if strings.HasPrefix(name, "10.") {
 			left = append(left, "address "+name)
 		}

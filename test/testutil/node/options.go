@@ -2,7 +2,11 @@
 
 package node
 
-import "path/filepath"
+import (
+	"path/filepath"
+
+	"github.com/sedna-io/containerd-shim-sedna/test/testutil/binaries"
+)
 
 // Where things are.
 const (
@@ -75,11 +79,12 @@ func (h Handler) config() string {
 	return baseConfig + h.Config
 }
 
-// handlers are the node's own and those of the test.
-func (o Options) handlers() []Handler {
+// handlers are the node's own and those of the test; ours is the folder of our
+// programs.
+func (o Options) handlers(ours string) []Handler {
 	base := []Handler{
 		{Name: Sedna},
-		{Name: Runsc, Type: "io.containerd.runsc.v1", Raw: true},
+		{Name: Runsc, Type: "io.containerd.runsc.v1", Path: filepath.Join(ours, binaries.GVisorShim), Raw: true},
 	}
 	return append(base, o.Handlers...)
 }
