@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	taskapi "github.com/containerd/containerd/api/runtime/task/v2"
 	"github.com/containerd/errdefs"
@@ -34,11 +35,15 @@ func (s *Service) prepareContainer(ctx context.Context, r *taskapi.CreateTaskReq
 		return err
 	}
 	if rec.Inject != nil {
+		before := environment(b)
 		more, err := volumes.Inject(b.Spec, pod.ContainerName, rec.Inject.volumes())
 		if err != nil {
 			return err
 		}
 		notes = append(notes, more...)
+		s.mu.Lock()
+		s.variables[r.ID] = added(before, environment(b))
+		s.mu.Unlock()
 	}
 	for _, note := range notes {
 		logger.Info(note)
@@ -46,6 +51,14 @@ func (s *Service) prepareContainer(ctx context.Context, r *taskapi.CreateTaskReq
 	setPodsDir(rec.Hints.PodsDir)
 	_, err = b.Save()
 	return err
+}
+
+// environment returns a copy of the container's variables.
+func environment(b *bundle.Bundle) []string {
+	if b.Spec.Process == nil {
+		return nil
+	}
+	return slices.Clone(b.Spec.Process.Env)
 }
 
 // keep holds the record of a pod for its containers.

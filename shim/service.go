@@ -29,6 +29,9 @@ type Service struct {
 	creating map[string]*creation
 	// records holds the pods' records, by sandbox id. Guarded by mu.
 	records map[string]*record
+	// variables holds what each container's environment got from us, by
+	// container id. Guarded by mu.
+	variables map[string][]string
 }
 
 // creation is one Create in progress.
@@ -177,7 +180,13 @@ func (s *Service) Delete(ctx context.Context, r *taskapi.DeleteRequest) (*taskap
 			return nil, errgrpc.ToGRPC(err)
 		}
 	}
-	return s.TaskServiceExt.Delete(ctx, r)
+	resp, err := s.TaskServiceExt.Delete(ctx, r)
+	if err == nil && r.ExecID == "" {
+		s.mu.Lock()
+		delete(s.variables, r.ID)
+		s.mu.Unlock()
+	}
+	return resp, err
 }
 
 // removePod takes back what was made for a pod when its sandbox goes. Only the
