@@ -124,7 +124,7 @@ func hintField(mount, field string) string {
 		return "it is set for the whole pod: " + Prefix + field
 	}
 	if f := nearest(field, MountFields); f != "" {
-		return "did you mean " + Prefix + clip(mount, 63) + "." + f + "?"
+		return "did you mean " + fullKey(mount+"."+f) + "?"
 	}
 	return "known are " + strings.Join(MountFields, ", ")
 }
