@@ -206,7 +206,7 @@ func (c trial) checkContainer(d Decisions) string {
 		return ""
 	}
 	for _, v := range d.Volumes { // see silence
-		if v.NotEmpty {
+		if v.NotEmpty || v.Name == gcsFuseVolume {
 			for _, key := range typeKeys(alone.Annotations)[v.Name] {
 				delete(alone.Annotations, key)
 				delete(ours.Annotations, key)
