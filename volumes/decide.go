@@ -5,8 +5,8 @@ package volumes
 import (
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
-	"syscall"
 
 	specs "github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
@@ -216,34 +216,31 @@ func autoHint(v *PodVolumes, name string) (Volume, bool) {
 }
 
 // folderOptions describes a folder in the options of a tmpfs. The size is that
-// of its file system if that is a tmpfs, so that it is the folder's alone; on a
-// disk kubelet watches the usage.
+// of its own tmpfs; on a disk kubelet watches the usage.
 func folderOptions(path string) (options string, memory bool, err error) {
 	var stat unix.Stat_t
 	if err := unix.Lstat(path, &stat); err != nil {
 		return "", false, err
 	}
 	options = fmt.Sprintf("mode=%o,uid=%d,gid=%d", stat.Mode&0o7777, stat.Uid, stat.Gid)
-	size, memory, err := tmpfsSize(path)
-	if err != nil || !memory {
-		return options, false, err
-	}
+	size, memory := ownTmpfs(path)
 	if size > 0 {
 		options = fmt.Sprintf("size=%d,%s", size, options)
 	}
-	return options, true, nil
+	return options, memory, nil
 }
 
-// tmpfsSize returns the size of the tmpfs that path is on; 0 is no limit.
-func tmpfsSize(path string) (size uint64, memory bool, err error) {
-	var fs syscall.Statfs_t
-	if err := syscall.Statfs(path, &fs); err != nil {
-		return 0, false, err
+// ownTmpfs says whether path is the root of a tmpfs, as an emptyDir of medium
+// Memory is, and how many bytes that holds; 0 is no limit. A folder on a disk
+// doesn't become memory because kubelet's root is on a tmpfs.
+func ownTmpfs(path string) (size uint64, ok bool) {
+	var fs unix.Statfs_t
+	var own, parent unix.Stat_t
+	if unix.Statfs(path, &fs) != nil || fs.Type != unix.TMPFS_MAGIC ||
+		unix.Stat(path, &own) != nil || unix.Stat(filepath.Dir(path), &parent) != nil || own.Dev == parent.Dev {
+		return 0, false
 	}
-	if fs.Type != unix.TMPFS_MAGIC {
-		return 0, false, nil
-	}
-	return fs.Blocks * uint64(fs.Bsize), true, nil
+	return fs.Blocks * uint64(fs.Bsize), true
 }
 
 // dropHints gives up all hints: gVisor's rewrite would look for the volumes of
