@@ -8,8 +8,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	specs "github.com/opencontainers/runtime-spec/specs-go"
-	"gvisor.dev/gvisor/runsc/boot"
-	"gvisor.dev/gvisor/runsc/specutils"
 )
 
 var defaultPatterns = []string{"dev.gvisor.spec.mount.*", "dev.gvisor.empty-dir.*"}
@@ -96,38 +94,5 @@ func TestARemovedFlagIsSetByTheRewriteOnly(t *testing.T) {
 	d.ApplySandbox(spec)
 	if got := spec.Annotations[hostUDS]; got != "open" {
 		t.Errorf("%s is %q", hostUDS, got)
-	}
-}
-
-// runsc itself must see the hints that we write.
-func TestOurKeysAreThoseOfRunsc(t *testing.T) {
-	if hintPrefix != boot.MountPrefix || !slices.Contains([]string{specutils.AnnotationRootfsUpperTar}, "dev.gvisor.tar.rootfs.upper") {
-		t.Error("runsc's keys have other names now")
-	}
-	noOtherRoots(t)
-	root := kubelet(t, "kubelet")
-	makeTree(t, root+"/pods/"+ownUID+"/volumes/"+emptyDirPlugin, "scratch/", "models/weights")
-	spec := &specs.Spec{Mounts: []specs.Mount{bind("/run/shm", shmPath)}}
-	n := Node{KubeletRoot: root, AutoHint: true}
-	v := locate(t, spec, n)
-	d, _, err := Decide(spec, v, n, "models")
-	if err != nil {
-		t.Fatal(err)
-	}
-	d.ApplySandbox(spec)
-	hints, err := boot.NewPodMountHints(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, want := range map[string]struct{ kind, share string }{
-		"models": {"bind", "shared"}, "scratch": {"tmpfs", "pod"}, shmName: {"tmpfs", "pod"},
-	} {
-		hint := hints.Mounts[name]
-		if hint == nil || hint.Mount.Type != want.kind || hint.Share.String() != want.share {
-			t.Errorf("%s: %+v", name, hint)
-		}
-	}
-	if len(hints.Mounts) != 3 {
-		t.Errorf("hints: %v", hints.Mounts)
 	}
 }
