@@ -245,8 +245,12 @@ func TestAutoHintsTellWhatTheFolderIsLike(t *testing.T) {
 	annotations := map[string]string{forceSharedKey("forced"): "true", hintKey("byhand", "type"): "bind", hintKey("byhand", "share"): "container"}
 	sandbox := sandboxOf(annotations)
 	d, _ := decide(t, sandbox, n, "models")
+	size, _, err := sizeOf(dir("disk"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name, want := range map[string]string{
-		"disk":     "options=rw,mode=2770,uid=1000,gid=3000 share=pod source=disk type=tmpfs",
+		"disk":     fmt.Sprintf("options=rw,size=%d,", size) + "mode=2770,uid=1000,gid=3000 share=pod source=disk type=tmpfs",
 		"memory":   "options=rw,size=16777216,mode=2777,uid=0,gid=2000 share=pod source=memory type=tmpfs",
 		"full":     "",
 		"forced":   "",

@@ -48,7 +48,7 @@
 //	  not on the node, or twice             removed                   stay as they are
 //	not hinted, empty_dir = "annotated"     none                      stay as they are
 //	not hinted, empty_dir = "auto":
-//	  emptyDir, empty, on a tmpfs           tmpfs, share=pod, size    become tmpfs
+//	  emptyDir, empty, medium Memory        tmpfs, share=pod          become tmpfs
 //	  emptyDir, empty, on a disk            tmpfs, share=pod          stay bind
 //	  emptyDir, not empty or force-shared   none                      stay as they are
 //	  another kind                          none                      stay as they are
