@@ -4,6 +4,7 @@ package ranged
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"mime"
@@ -33,7 +34,7 @@ func (c *Client) Open(ctx context.Context, u *url.URL, condition string, o sourc
 	if o.Validator != "" && (ranged || condition == "If-Match") {
 		header[condition] = []string{o.Validator}
 	}
-	resp, err := c.Do(ctx, http.MethodGet, u, header)
+	resp, err := c.Do(ctx, http.MethodGet, u, header) //nolint:bodyclose // the reply has it
 	if err != nil {
 		return nil, err
 	}
@@ -159,7 +160,7 @@ type body struct {
 
 func (b *body) Read(p []byte) (int, error) {
 	n, err := b.in.Read(p)
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		err = explain(b.ctx, b.url, err)
 	}
 	return n, err
