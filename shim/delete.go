@@ -24,7 +24,7 @@ const gvisorState = "state.json"
 // Stop implements containerdshim.Manager: the `delete` command, which cleans up
 // what a shim process that died has left. It may run again and again.
 func (m Manager) Stop(ctx context.Context, id string) (containerdshim.StopStatus, error) {
-	if err := removeWorker("."); err != nil {
+	if err := removePod("."); err != nil {
 		return containerdshim.StopStatus{}, err
 	}
 	killed := containerdshim.StopStatus{ExitedAt: time.Now(), ExitStatus: 128 + int(unix.SIGKILL)}

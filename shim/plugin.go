@@ -44,7 +44,10 @@ func newService(ctx context.Context, publisher containerdshim.Publisher, stop sh
 	if err != nil {
 		return nil, err
 	}
-	return &Service{TaskServiceExt: next, creating: map[string]*creation{}, records: map[string]*record{}}, nil
+	return &Service{
+		TaskServiceExt: next,
+		creating:       map[string]*creation{}, records: map[string]*record{}, variables: map[string][]string{},
+	}, nil
 }
 
 // registrar is what a ttrpc service of gVisor's implements beside its interface.

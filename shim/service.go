@@ -29,6 +29,9 @@ type Service struct {
 	creating map[string]*creation
 	// records holds the pods' records, by sandbox id. Guarded by mu.
 	records map[string]*record
+	// variables holds what each container's environment got from us, by
+	// container id. Guarded by mu.
+	variables map[string][]string
 }
 
 // creation is one Create in progress.
@@ -66,6 +69,9 @@ func (s *Service) Create(ctx context.Context, r *taskapi.CreateTaskRequest) (*ta
 	if err := s.prepare(prepareCtx, r); err != nil {
 		err = explain(prepareCtx, err)
 		log.G(ctx).WithError(err).WithField("id", r.ID).Error("prepare the bundle")
+		if isGone(ctx) {
+			s.leave(ctx, r.ID)
+		}
 		return nil, errgrpc.ToGRPC(err)
 	}
 	if err := s.handOff(prepareCtx, c); err != nil {
@@ -78,6 +84,18 @@ func (s *Service) Create(ctx context.Context, r *taskapi.CreateTaskRequest) (*ta
 // ask for it, and it would go past the preparation.
 func (s *Service) CreateWithFSRestore(context.Context, *extension.CreateWithFSRestoreRequest) (*taskapi.CreateTaskResponse, error) {
 	return nil, errgrpc.ToGRPC(errdefs.ErrNotImplemented)
+}
+
+// isGone says whether the caller's connection has closed: ttrpc carries no
+// cancel, so nothing else cancels a call's context.
+func isGone(ctx context.Context) bool { return errors.Is(ctx.Err(), context.Canceled) }
+
+// leave ends the process after a Create whose caller went away, unless there is
+// something left to serve: nobody may ever come back to shut it down.
+func (s *Service) leave(ctx context.Context, id string) {
+	if _, err := s.TaskServiceExt.Shutdown(context.WithoutCancel(ctx), &taskapi.ShutdownRequest{ID: id}); err != nil {
+		log.G(ctx).WithError(err).Error("shut down after the caller went away")
+	}
 }
 
 // prepare does what this shim exists for, by the kind of container.
@@ -157,7 +175,30 @@ func (s *Service) Delete(ctx context.Context, r *taskapi.DeleteRequest) (*taskap
 	if r.ExecID == "" && s.cancelPreparing(r.ID, errDeleted) {
 		return nil, errgrpc.ToGRPCf(errdefs.ErrNotFound, "container %q was not created yet", r.ID)
 	}
-	return s.TaskServiceExt.Delete(ctx, r)
+	if r.ExecID == "" {
+		if err := s.removePod(r.ID); err != nil {
+			return nil, errgrpc.ToGRPC(err)
+		}
+	}
+	resp, err := s.TaskServiceExt.Delete(ctx, r)
+	if err == nil && r.ExecID == "" {
+		s.mu.Lock()
+		delete(s.variables, r.ID)
+		s.mu.Unlock()
+	}
+	return resp, err
+}
+
+// removePod takes back what was made for a pod when its sandbox goes. Only the
+// sandbox's id does that: its containers come and go.
+func (s *Service) removePod(id string) error {
+	s.mu.Lock()
+	rec := s.records[id]
+	s.mu.Unlock()
+	if rec == nil || rec.bundle == "" {
+		return nil
+	}
+	return removePod(rec.bundle)
 }
 
 // Shutdown cancels every preparation of r.ID's shim and answers at once; the
@@ -166,7 +207,10 @@ func (s *Service) Shutdown(ctx context.Context, r *taskapi.ShutdownRequest) (*ty
 	s.cancelPreparing(r.ID, errShutdown)
 	waiting := s.inProgress()
 	if len(waiting) == 0 {
-		return s.TaskServiceExt.Shutdown(ctx, r)
+		// gVisor's answer is nil while containers are left, which ttrpc from
+		// 1.2.8 on refuses to send ("marshal called with nil").
+		_, err := s.TaskServiceExt.Shutdown(ctx, r)
+		return &types.Empty{}, err
 	}
 	go func() {
 		for _, c := range waiting {

@@ -72,7 +72,13 @@ func (c Command) Run(ctx context.Context, req Request, on func(Event)) (*Report,
 	go p.send(append(line, '\n'))
 
 	results := make(chan outcome, 1)
-	go func() { results <- read(p.stdout, clean, on) }()
+	go func() {
+		o := read(p.stdout, clean, on)
+		if o.err != nil {
+			p.kill() // nobody reads on: it would wait for ever
+		}
+		results <- o
+	}()
 	select {
 	case <-p.exited:
 		// The pipe still has what the worker wrote before it ended.
@@ -259,6 +265,8 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 // result tells how the worker ended, by what it said and by its exit.
 func (o outcome) result(path string, p *process, clean scrubber) (*Report, error) {
 	switch {
+	case o.err != nil:
+		return nil, fmt.Errorf("the worker %s was ended: %w: %w", path, o.err, errdefs.ErrUnavailable)
 	case o.failure != nil:
 		return nil, &Error{*o.failure}
 	case o.report != nil && p.status == 0 && p.waitErr == nil:
@@ -269,9 +277,6 @@ func (o outcome) result(path string, p *process, clean scrubber) (*Report, error
 		how = fmt.Sprintf("signal %d (%s)", p.status-128, unix.SignalName(syscall.Signal(p.status-128)))
 	}
 	err := fmt.Errorf("the worker %s ended with %s and no report: %w", path, how, errdefs.ErrUnavailable)
-	if o.err != nil {
-		err = fmt.Errorf("%w: %w", err, o.err)
-	}
 	if said := clean.string(p.stderr.String()); said != "" {
 		err = fmt.Errorf("%w; it said: %s", err, said)
 	}

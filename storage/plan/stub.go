@@ -1,3 +1,0 @@
-package plan
-
-func ParseURL(s string) (URL, error) { return URL{raw: s}, nil }
