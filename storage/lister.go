@@ -89,7 +89,7 @@ func (l *lister) selects(o source.Object) bool {
 	if name == "" {
 		name = l.item.URL.Path[strings.LastIndexByte(l.item.URL.Path, '/')+1:]
 	}
-	if !selects(l.item, name) {
+	if !l.item.Selects(name) {
 		return false
 	}
 	l.chosen++
@@ -133,19 +133,6 @@ func (l *lister) conflict(o source.Object) error {
 		l.open = append(l.open, o.Path)
 	}
 	return nil
-}
-
-// selects says whether a file is wanted; exclude wins.
-func selects(item *worker.Item, name string) bool {
-	matches := func(patterns []string) bool {
-		for _, p := range patterns {
-			if match(strings.Split(p, "/"), strings.Split(name, "/")) {
-				return true
-			}
-		}
-		return false
-	}
-	return (len(item.Include) == 0 || matches(item.Include)) && !matches(item.Exclude)
 }
 
 // known says whether an earlier run placed this very object already.

@@ -35,10 +35,11 @@ var _ source.Source = (*Source)(nil)
 
 // New returns the source for a download with the credentials for it.
 func New(n *ranged.Network, d plan.Download, c plan.Credentials) (*Source, error) {
-	where, err := resolve(d.S3, c)
+	host, insecure, err := d.Endpoint(c)
 	if err != nil {
 		return nil, err
 	}
+	where := endpoint{host, insecure, d.S3.Addressing}
 	client, err := n.NewClient(c.CABundle, c.SkipVerify)
 	if err != nil {
 		return nil, err
@@ -52,7 +53,7 @@ func New(n *ranged.Network, d plan.Download, c plan.Credentials) (*Source, error
 	if !c.AccessKey.IsZero() {
 		s.signer = &keySigner{access: c.AccessKey.Reveal(), secret: c.SecretKey, token: c.SessionToken}
 	}
-	region := first(d.S3.Region, c.Region)
+	region := d.Region(c)
 	s.fixed = region != ""
 	region = first(region, where.region(), defaultRegion)
 	s.region.Store(&region)
