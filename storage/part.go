@@ -31,7 +31,8 @@ func (e *engine) part(ctx context.Context, t *transfer, p part) error {
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
-	return e.settle(ctx, t, p, p.off > began, err)
+	// A drip is no progress: it would go on for ever.
+	return e.settle(ctx, t, p, p.off-began >= minFed, err)
 }
 
 // fetch reads a part into the file and moves p.off as far as it got.
@@ -283,7 +284,7 @@ func (e *engine) decide(ctx context.Context, t *transfer, p part, moved bool, er
 
 // retryWhole tries a transfer again from its first byte. Callers hold mu.
 func (e *engine) retryWhole(ctx context.Context, t *transfer, p part, err error) error {
-	if p.off > t.best {
+	if p.off >= t.best+minFed {
 		t.best, t.tries = p.off, 0
 	}
 	t.tries++

@@ -68,7 +68,11 @@ func (c *Client) reply(ctx context.Context, u *url.URL, resp *http.Response, o s
 	if err != nil {
 		return nil, err
 	}
-	if o.Validator != "" && r.Validator != o.Validator {
+	switch {
+	case o.Validator == "" || r.Validator == o.Validator:
+	case r.Validator == "":
+		return nil, broken("the server sent no ETag, as it did before, to tell the version by")
+	default:
 		return nil, changed("the file changed at the source (another ETag)")
 	}
 	if o.Size >= 0 && r.Size >= 0 && r.Size != o.Size {
