@@ -26,6 +26,7 @@ func (c *Config) validate(d *decoder) {
 	for i, h := range c.HostPaths {
 		c.validateHostPath(d, fmt.Sprintf("host_path[%d]", i), h)
 	}
+	c.validateNesting(d)
 	hosts := map[string]bool{}
 	for i, e := range c.Endpoints {
 		key := fmt.Sprintf("endpoint[%d]", i)
