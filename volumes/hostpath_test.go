@@ -244,19 +244,26 @@ func TestABoundHostPathStaysThatFolder(t *testing.T) {
 	}
 }
 
-func TestAWritableHostPathIsWrittenThroughWithoutDevicesOrSetuid(t *testing.T) {
-	requireMount(t)
-	root, _ := hostTree(t)
-	target := filepath.Join(t.TempDir(), "0")
+// bound mounts the whole of root for the test.
+func bound(t *testing.T, root string, readOnly bool) (target string) {
+	t.Helper()
+	target = filepath.Join(t.TempDir(), "0")
 	held, err := OpenHostPath(root, root)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer held.Close()
-	if err := BindHostPath(held, target, false); err != nil {
+	if err := BindHostPath(held, target, readOnly); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = ReleaseHostPath(target) })
+	return target
+}
+
+func TestAWritableHostPathIsWrittenThroughWithoutDevicesOrSetuid(t *testing.T) {
+	requireMount(t)
+	root, _ := hostTree(t)
+	target := bound(t, root, false)
 	if err := os.WriteFile(filepath.Join(target, "in", "new"), []byte("x"), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -280,16 +287,7 @@ func TestWhatIsMountedBelowAHostPathIsReadOnlyToo(t *testing.T) {
 		t.Skip("mounting isn't allowed:", err)
 	}
 	t.Cleanup(func() { _ = unix.Unmount(disk, unix.MNT_DETACH) })
-	target := filepath.Join(t.TempDir(), "0")
-	held, err := OpenHostPath(root, root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer held.Close()
-	if err := BindHostPath(held, target, true); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = ReleaseHostPath(target) })
+	target := bound(t, root, true)
 	if err := os.WriteFile(filepath.Join(target, "in", "deep", "x"), nil, 0o644); !errors.Is(err, unix.EROFS) {
 		t.Errorf("writing to a disk below it: %v", err)
 	}
