@@ -16,6 +16,9 @@ import (
 // ApplyContainer makes the mounts of one of the pod's containers follow the
 // decisions, and returns lines for the log. A second run changes nothing.
 func (d Decisions) ApplyContainer(spec *specs.Spec) (notes []string, err error) {
+	if err := checkPropagation(spec); err != nil {
+		return nil, err
+	}
 	for i := range spec.Mounts {
 		m := &spec.Mounts[i]
 		if v, ok := d.at(m.Source); ok {
@@ -34,6 +37,20 @@ func (d Decisions) ApplyContainer(spec *specs.Spec) (notes []string, err error) 
 	}
 	useTmpfs(spec)
 	return append(notes, d.silence(spec)...), nil
+}
+
+// checkPropagation says more than runsc does about mountPropagation:
+// Bidirectional: gvisor runsc/specutils/fs.go:invalidOptions.
+func checkPropagation(spec *specs.Spec) error {
+	for _, m := range spec.Mounts {
+		for _, option := range m.Options {
+			if option == "shared" || option == "rshared" {
+				return fmt.Errorf("container %q mounts %s at %s with option %s (mountPropagation: Bidirectional), but mounts made inside gVisor don't reach the node: use HostToContainer or None: %w",
+					nameOf(spec), m.Source, m.Destination, option, errdefs.ErrInvalidArgument)
+			}
+		}
+	}
+	return nil
 }
 
 // follow makes the mount m of volume v what the sandbox's hint expects.

@@ -34,7 +34,7 @@ var otherRoots = []string{
 	DefaultKubeletRoot,
 	"/var/lib/k0s/kubelet",
 	"/var/snap/microk8s/common/var/lib/kubelet",
-	"/var/lib/edged", // KubeEdge before 1.13 ran a kubelet of its own
+	"/var/lib/edged", // KubeEdge's edged, before it embedded kubelet
 }
 
 // mountInfo lists the mounts that the shim sees; a test has its own.

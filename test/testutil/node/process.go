@@ -3,6 +3,7 @@
 package node
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -79,4 +80,20 @@ func Find(program string, args ...string) ([]Process, error) {
 		}
 		return false
 	}), nil
+}
+
+// PSS is the process's proportional set size in bytes: memory shared with
+// others counts by its share.
+func (p Process) PSS() (int64, error) {
+	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(p.PID), "smaps_rollup"))
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(text)) {
+		if fields := strings.Fields(line); len(fields) == 3 && fields[0] == "Pss:" {
+			kib, err := strconv.ParseInt(fields[1], 10, 64)
+			return kib << 10, err
+		}
+	}
+	return 0, fmt.Errorf("no Pss in smaps_rollup of process %d", p.PID)
 }
