@@ -34,13 +34,6 @@ func hostTree(t *testing.T) (root, outside string) {
 	return root, outside
 }
 
-func link(t *testing.T, target, name string) {
-	t.Helper()
-	if err := os.Symlink(target, name); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // textOf reads the file f of a held folder.
 func textOf(t *testing.T, held *os.File) string {
 	t.Helper()

@@ -169,7 +169,9 @@ prefixes = ["s3://models/", "https://minio/x"]
 	}
 	want := []any{
 		"/opt/runsc", "/run/x", uint32(7), uint32(8), true, "true", false,
-		"1m30s", "auto", int64(3 << 29), Amount{Bytes: 5 << 30}, 2.5,
+		"1m30s", "auto", int64(3 << 29),
+		Amount{Bytes: 5 << 30},
+		2.5,
 		int64(100_000_000), int64(500), "256MiB", true, true, "/var/lib/sedna/cache",
 	}
 	if !reflect.DeepEqual(got, want) {
