@@ -81,7 +81,7 @@ func resolved(p string) string {
 
 func validateNamespaces(d *decoder, key string, names []string) {
 	for i, name := range names {
-		if name != "*" && !label.MatchString(name) {
+		if name != "*" && !isLabel(name) {
 			d.add(fmt.Sprintf("%s.namespaces[%d]", key, i), `%s is neither a namespace nor "*"`, quote(name))
 		}
 	}
