@@ -165,6 +165,24 @@ func TestHintsAndMountsAgree(t *testing.T) {
 	}
 }
 
+func TestHintsThatDoLittleAreWarnedOf(t *testing.T) {
+	for _, test := range []struct{ kind, share, note string }{
+		{"tmpfs", "pod", ""},
+		{"tmpfs", "container", ""},
+		{"bind", "shared", ""},
+		{"bind", "", ""},
+		{"tmpfs", "shared", "of its own"},
+		{"tmpfs", "", "of its own"},
+		{"ext4", "pod", "neither tmpfs nor bind"},
+	} {
+		n, _ := node(t, "v/")
+		_, notes := decide(t, sandboxOf(map[string]string{hintKey("v", "type"): test.kind, hintKey("v", "share"): test.share}), n, "")
+		if got := strings.Join(notes, "\n"); (got == "") != (test.note == "") || !strings.Contains(got, test.note) {
+			t.Errorf("%s, %s: %q", test.kind, test.share, got)
+		}
+	}
+}
+
 func TestADownloadVolumeWithoutAHintGetsOne(t *testing.T) {
 	n, dir := node(t, "v/model")
 	sandbox := sandboxOf(nil)
