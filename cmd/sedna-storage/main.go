@@ -30,7 +30,9 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, unix.SIGTERM)
 	defer stop()
 	if err := newRoot().ExecuteContext(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "sedna-storage:", err)
+		if !errors.Is(err, errTold) {
+			fmt.Fprintln(os.Stderr, "sedna-storage:", err)
+		}
 		var usage usageError
 		if errors.As(err, &usage) {
 			os.Exit(exitUsage)

@@ -2,6 +2,135 @@
 
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
 
-func newWorker() *cobra.Command { return &cobra.Command{Use: "worker"} }
+	"github.com/containerd/errdefs"
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"github.com/sedna-io/containerd-shim-sedna/internal/version"
+	"github.com/sedna-io/containerd-shim-sedna/storage"
+	"github.com/sedna-io/containerd-shim-sedna/storage/worker"
+)
+
+// maxRequest is the longest request line read, bytes.
+const maxRequest = 64 << 20
+
+// errGone ends a worker whose shim is gone.
+var errGone = fmt.Errorf("the shim closed the worker's input: %w", context.Canceled)
+
+func newWorker() *cobra.Command {
+	var place worker.Place
+	cmd := &cobra.Command{
+		Use:    "worker",
+		Short:  "Download for the shim: a request on stdin, events on stdout",
+		Hidden: true, // it's no interface for people
+		Args:   cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := worker.Enter(place, []string{os.Args[0], "worker"}); err != nil {
+				return tell(cmd.OutOrStdout(), nil, err)
+			}
+			unix.Umask(0) // the modes of files are ours to say
+			report, err := serve(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout())
+			return tell(cmd.OutOrStdout(), report, err)
+		},
+	}
+	cmd.Flags().StringVar(&place.NetNS, "netns", "", "network namespace to work in")
+	cmd.Flags().StringVar(&place.ResolvConf, "resolv-conf", "", "file to resolve names by")
+	return cmd
+}
+
+// serve does the one request on in. The end of in is a cancel.
+func serve(ctx context.Context, in io.Reader, out io.Writer) (*worker.Report, error) {
+	lines := bufio.NewReader(in)
+	req, err := readRequest(lines)
+	if err != nil {
+		return nil, err
+	}
+	root, err := os.OpenRoot(req.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("open the pod's volume: %w", err)
+	}
+	defer root.Close()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		_, _ = io.Copy(io.Discard, lines)
+		cancel(errGone)
+	}()
+	events := eventWriter{out: json.NewEncoder(out), failed: cancel}
+	return storage.Run(ctx, root, req, events.write)
+}
+
+func readRequest(lines *bufio.Reader) (worker.Request, error) {
+	var req worker.Request
+	line, err := readLine(lines)
+	if err != nil {
+		return req, fmt.Errorf("read the request: %w", err)
+	}
+	if err := json.Unmarshal(line, &req); err != nil {
+		// Its text may quote the request, and that holds secrets.
+		return req, fmt.Errorf("the request can't be read: %w", errdefs.ErrInvalidArgument)
+	}
+	if req.Version != version.Version {
+		return req, fmt.Errorf("the shim is version %q, this worker %q: install both from one release: %w",
+			req.Version, version.Version, errdefs.ErrInvalidArgument)
+	}
+	return req, nil
+}
+
+func readLine(r *bufio.Reader) ([]byte, error) {
+	var line []byte
+	for {
+		part, err := r.ReadSlice('\n')
+		line = append(line, part...)
+		if len(line) > maxRequest {
+			return nil, fmt.Errorf("longer than %d bytes: %w", maxRequest, errdefs.ErrInvalidArgument)
+		}
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return line, err
+		}
+	}
+}
+
+// eventWriter writes events. Nobody to read them means nobody to work for.
+type eventWriter struct {
+	mu     sync.Mutex
+	out    *json.Encoder // guarded by mu
+	failed context.CancelCauseFunc
+}
+
+func (w *eventWriter) write(e worker.Event) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := w.out.Encode(e); err != nil {
+		w.failed(errGone)
+	}
+}
+
+// errTold is a failure that stdout has told already.
+var errTold = errors.New("failed")
+
+// tell writes how it ended, as the last line.
+func tell(out io.Writer, report *worker.Report, err error) error {
+	e := worker.Event{Report: report}
+	if err != nil {
+		f := storage.AsFailure(err)
+		e = worker.Event{Failure: &f}
+	}
+	if failed := json.NewEncoder(out).Encode(e); failed != nil && err == nil {
+		err = failed
+	}
+	if err != nil {
+		return errTold
+	}
+	return nil
+}

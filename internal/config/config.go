@@ -2,8 +2,6 @@
 
 package config
 
-import "time"
-
 // Config is the node's config.toml. Keys of gVisor's own shim stand at the top
 // level and keep their meaning; ours are tables.
 type Config struct {
@@ -98,20 +96,4 @@ type Endpoint struct {
 	Prefixes           []string `toml:"prefixes"`
 	CAFile             string   `toml:"ca_file"`
 	InsecureSkipVerify bool     `toml:"insecure_skip_verify"`
-}
-
-// Duration is written "10s", "4m".
-type Duration time.Duration
-
-// Size is a count of bytes, written "50GiB", "200MB" or "0".
-type Size int64
-
-// CPU is a number of cores in thousandths, written "1" or "500m".
-type CPU int64
-
-// Amount is a part of a file system: bytes ("5GiB") or percent ("15%").
-// Exactly one of its fields is set, or none for 0.
-type Amount struct {
-	Bytes   int64
-	Percent float64
 }

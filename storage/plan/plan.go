@@ -57,18 +57,6 @@ type Download struct {
 	Offline bool `json:"offline,omitempty"`
 }
 
-// Archive is the format of an archive that is unpacked.
-type Archive string
-
-// The archive formats, by the ending of the URL's path.
-const (
-	NoArchive Archive = ""
-	Tar       Archive = "tar"
-	TarGzip   Archive = "tar.gz"
-	TarZstd   Archive = "tar.zst"
-	Zip       Archive = "zip"
-)
-
 // S3 says how to reach an S3 service. Empty fields were not set by the pod:
 // the secret's values, then the node's, then the defaults apply.
 type S3 struct {
@@ -103,17 +91,6 @@ type Variable struct {
 	Name   string  `json:"name"`
 	Mount  string  `json:"mount"`
 	Values []Value `json:"values"`
-}
-
-// Value is one part of a variable; the parts are joined by ";".
-type Value struct {
-	// Download is a path below the download root; it follows where a container
-	// mounts the volume. Literal is everything else. Exactly one is set.
-	Download string `json:"download,omitempty"`
-	// Literal is used as it is: a path below /hostpath, a path in the
-	// container, or the URL that a workload writes to, held as a Secret since
-	// it may have a presigned query.
-	Literal Secret `json:"literal,omitzero"`
 }
 
 // Asks says whether the pod asked for anything at all.

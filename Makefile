@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+# `make help` lists the targets. Everything that they need beside Go, git and a
+# C library's headers is built from pinned sources by `make tools`.
+
+SHELL      := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+MODULE  := github.com/sedna-io/containerd-shim-sedna
+LDFLAGS := -s -w -X $(MODULE)/internal/version.Version=$(VERSION)
+GOBUILD := CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)'
+
+# One folder below test/tools for each foreign program, with a go.mod of its own.
+TOOLS := runsc containerd crictl cni versitygw
+STAMP  = bin/tools/.$(1).stamp
+
+PREFIX ?= /usr/local
+TEST   ?= ./...
+FUZZTIME ?= 30s
+
+.PHONY: help
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "%-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## Build both binaries into bin/
+	@mkdir -p bin
+	$(GOBUILD) -o bin/ ./cmd/...
+
+.PHONY: install
+install: build ## Install both binaries into PREFIX/bin
+	install -D -t $(DESTDIR)$(PREFIX)/bin bin/containerd-shim-sedna-v1 bin/sedna-storage
+
+.PHONY: tools
+tools: $(foreach t,$(TOOLS),$(call STAMP,$(t))) ## Build runsc, containerd, CNI plugins and an S3 server into bin/tools
+
+bin/tools/.%.stamp: test/tools/%/go.mod test/tools/%/go.sum test/tools/build
+	@test/tools/build $* bin/tools
+	@touch $@
+
+.PHONY: demo
+demo: build tools ## Start a pod with its model on real parts, and show it
+	go run ./test/demo
+
+.PHONY: test
+test: build tools ## Run all tests; those that need root say so when they skip
+	go test -timeout 20m $(TEST)
+
+.PHONY: race
+race: ## Run the unit tests under the race detector (needs a C compiler)
+	CGO_ENABLED=1 go test -race -timeout 20m $$(go list ./... | grep -v /test/)
+
+.PHONY: fuzz
+fuzz: ## Run every fuzz target for FUZZTIME each
+	@test/fuzz $(FUZZTIME)
+
+.PHONY: bench
+bench: build tools ## Run the benchmarks that docs/performance.md quotes
+	go test -run '^$$' -bench . -benchtime 1x -timeout 60m ./test/bench/...
+
+.PHONY: lint
+lint: $(call STAMP,golangci-lint) ## Check format and style
+	@out=$$(bin/tools/gofumpt -l cmd internal shim storage volumes test); \
+	  if [ -n "$$out" ]; then echo "gofumpt would change:" $$out; exit 1; fi
+	bin/tools/golangci-lint run
+
+.PHONY: fmt
+fmt: $(call STAMP,golangci-lint) ## Format the code
+	bin/tools/gofumpt -w cmd internal shim storage volumes test
+
+.PHONY: clean
+clean: ## Remove what was built
+	rm -rf bin

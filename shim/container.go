@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package shim
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	taskapi "github.com/containerd/containerd/api/runtime/task/v2"
+	"github.com/containerd/errdefs"
+
+	"github.com/sedna-io/containerd-shim-sedna/shim/bundle"
+	"github.com/sedna-io/containerd-shim-sedna/volumes"
+)
+
+// prepareContainer makes one of the pod's containers follow the record. It
+// takes no wish from the container's annotations: kubelet sends the pod's
+// current ones, so whoever may edit the pod could change them under a running
+// sandbox.
+func (s *Service) prepareContainer(ctx context.Context, r *taskapi.CreateTaskRequest, b *bundle.Bundle, pod bundle.Pod) error {
+	rec, err := s.recordOf(pod.SandboxID, r.Bundle)
+	if err != nil {
+		return err
+	}
+	logger := podLog(ctx, pod).WithField("container", pod.ContainerName)
+	for _, key := range rec.changed(b.Spec.Annotations) {
+		logger.Warnf("annotation %s differs from the one that the pod was started with: a running pod keeps the first", key)
+	}
+	volumes.FilterAnnotations(b.Spec, rec.Allowed)
+	stripAnnotations(b.Spec.Annotations)
+	notes, err := rec.Hints.ApplyContainer(b.Spec)
+	if err != nil {
+		return err
+	}
+	if rec.Inject != nil {
+		before := environment(b)
+		more, err := volumes.Inject(b.Spec, pod.ContainerName, rec.Inject.volumes())
+		if err != nil {
+			return err
+		}
+		notes = append(notes, more...)
+		s.mu.Lock()
+		s.variables[r.ID] = added(before, environment(b))
+		s.mu.Unlock()
+	}
+	for _, note := range notes {
+		logger.Info(note)
+	}
+	setPodsDir(rec.Hints.PodsDir)
+	_, err = b.Save()
+	return err
+}
+
+// environment returns a copy of the container's variables.
+func environment(b *bundle.Bundle) []string {
+	if b.Spec.Process == nil {
+		return nil
+	}
+	return slices.Clone(b.Spec.Process.Env)
+}
+
+// keep holds the record of a pod for its containers.
+func (s *Service) keep(sandboxID string, rec *record) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.records[sandboxID] = rec
+}
+
+// recordOf returns the record of a pod. Where each container has a shim of its
+// own it lies in the sandbox's bundle, beside this one.
+func (s *Service) recordOf(sandboxID, containerBundle string) (*record, error) {
+	s.mu.Lock()
+	rec := s.records[sandboxID]
+	s.mu.Unlock()
+	if rec != nil {
+		return rec, nil
+	}
+	if filepath.Base(sandboxID) != sandboxID {
+		return nil, fmt.Errorf("sandbox id %q is no name: %w", sandboxID, errdefs.ErrInvalidArgument)
+	}
+	rec, err := loadRecord(filepath.Join(filepath.Dir(containerBundle), sandboxID))
+	if err != nil {
+		return nil, fmt.Errorf("the record of the pod's sandbox: %w; delete the pod, so that it is made anew", err)
+	}
+	s.keep(sandboxID, rec)
+	return rec, nil
+}

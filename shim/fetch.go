@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package shim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/containerd/containerd/v2/pkg/sys/reaper"
+	"github.com/containerd/errdefs"
+
+	"github.com/sedna-io/containerd-shim-sedna/shim/bundle"
+	"github.com/sedna-io/containerd-shim-sedna/storage/worker"
+)
+
+// fetch has a worker download everything into dir, the download volume's
+// folder. The process is gone when it returns.
+func (p *sandbox) fetch(ctx context.Context, dir string) error {
+	command, err := p.worker()
+	if err != nil {
+		return err
+	}
+	req, err := p.request(dir)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := beforeDeadline(ctx, time.Duration(p.cfg.Shim.DeadlineMargin))
+	defer cancel()
+	watch := newProgress(p.log)
+	report, err := command.Run(ctx, req, watch.on)
+	if forget := forgetWorker(p.bundle.Dir); forget != nil && err == nil {
+		err = forget
+	}
+	if err != nil {
+		return p.explain(ctx, err, watch)
+	}
+	p.log.Infof("downloads are complete: %s", watch.done(report))
+	return nil
+}
+
+// worker finds the program and says where it has to work.
+func (p *sandbox) worker() (worker.Command, error) {
+	path, err := worker.Find(p.cfg.Storage.Worker)
+	if err != nil {
+		return worker.Command{}, err
+	}
+	c := worker.Command{
+		Path:    path,
+		Start:   startReaped,
+		Started: func(pid int) error { return noteWorker(p.bundle.Dir, pid) },
+	}
+	if p.onNodeNetwork() {
+		return c, nil
+	}
+	if p.pod.NetNS == "" {
+		return worker.Command{}, fmt.Errorf("the sandbox's network namespace has no path, so nothing can be fetched through the pod's network: %w", errdefs.ErrFailedPrecondition)
+	}
+	c.NetNS, c.ResolvConf = p.pod.NetNS, p.pod.ResolvConf
+	return c, nil
+}
+
+// onNodeNetwork says whether downloads go through the node's network: by the
+// node's choice, or since the pod itself lives on it.
+func (p *sandbox) onNodeNetwork() bool {
+	return p.cfg.Storage.Network == "host" || !p.pod.HasNetNS
+}
+
+// startReaped starts a child. A shim reaps all its children in one place, so
+// that waiting for one oneself would lose the race.
+func startReaped(cmd *exec.Cmd) (func() (int, error), error) {
+	exits, err := reaper.Default.Start(cmd)
+	if err != nil {
+		return nil, err
+	}
+	return func() (int, error) { return reaper.Default.Wait(cmd, exits) }, nil
+}
+
+// errOutOfTime ends a download that would not be ready in time.
+var errOutOfTime = outOfTime{}
+
+// outOfTime is context.DeadlineExceeded in words for people.
+type outOfTime struct{}
+
+func (outOfTime) Error() string { return "the time for creating the pod is over" }
+
+func (outOfTime) Unwrap() error { return context.DeadlineExceeded }
+
+// beforeDeadline ends ctx the margin before its deadline, or a twentieth of
+// what is left if that is less: time enough to say how far it got.
+func beforeDeadline(ctx context.Context, margin time.Duration) (context.Context, context.CancelFunc) {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return context.WithCancel(ctx)
+	}
+	if part := time.Until(deadline) / 20; part < margin {
+		margin = part
+	}
+	return context.WithDeadlineCause(ctx, deadline.Add(-margin), errOutOfTime)
+}
+
+// explain makes the error that people read. What the worker says of itself is
+// complete; what ended it from outside needs to say how far it got.
+func (p *sandbox) explain(ctx context.Context, err error, watch *progress) error {
+	switch cause := context.Cause(ctx); {
+	case errors.Is(cause, errOutOfTime), errors.Is(cause, context.DeadlineExceeded):
+		return fmt.Errorf("download for %s is not finished: %s; the data is kept, and the next attempt goes on from there: %w",
+			p.mounts(), watch.far(), errOutOfTime)
+	case cause != nil:
+		return fmt.Errorf("download for %s was cancelled: %w", p.mounts(), cause)
+	}
+	return err
+}
+
+// mounts names the mounts of the pod that ask for downloads.
+func (p *sandbox) mounts() string {
+	var names []string
+	seen := map[string]bool{}
+	for _, d := range p.plan.Downloads {
+		for _, m := range d.Mounts {
+			if !seen[m] {
+				seen[m] = true
+				names = append(names, fmt.Sprintf("%q", m))
+			}
+		}
+	}
+	if len(names) > 1 {
+		return "mounts " + strings.Join(names, ", ")
+	}
+	return "mount " + strings.Join(names, "")
+}
+
+// workerPod says whom the worker works for.
+func workerPod(pod bundle.Pod) worker.Pod {
+	return worker.Pod{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}
+}

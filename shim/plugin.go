@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package shim
+
+import (
+	"context"
+
+	sandboxapi "github.com/containerd/containerd/api/runtime/sandbox/v1"
+	taskapi "github.com/containerd/containerd/api/runtime/task/v2"
+	containerdshim "github.com/containerd/containerd/v2/pkg/shim"
+	"github.com/containerd/containerd/v2/pkg/shutdown"
+	"github.com/containerd/containerd/v2/plugins"
+	"github.com/containerd/plugin"
+	"github.com/containerd/plugin/registry"
+	"github.com/containerd/ttrpc"
+	gvisorshim "gvisor.dev/gvisor/pkg/shim/v1"
+	"gvisor.dev/gvisor/pkg/shim/v1/extension"
+)
+
+// Register makes the task service known to containerd's shim library.
+func Register() {
+	registry.Register(&plugin.Registration{
+		Type:     plugins.TTRPCPlugin,
+		ID:       "task",
+		Requires: []plugin.Type{plugins.EventPlugin, plugins.InternalPlugin},
+		InitFn: func(ic *plugin.InitContext) (any, error) {
+			publisher, err := ic.GetByID(plugins.EventPlugin, "publisher")
+			if err != nil {
+				return nil, err
+			}
+			stop, err := ic.GetByID(plugins.InternalPlugin, "shutdown")
+			if err != nil {
+				return nil, err
+			}
+			return newService(ic.Context, publisher.(containerdshim.Publisher), stop.(shutdown.Service))
+		},
+	})
+}
+
+// newService wraps gVisor's redirector, which does Shutdown whole; the service
+// below it only says whether containers are left.
+func newService(ctx context.Context, publisher containerdshim.Publisher, stop shutdown.Service) (*Service, error) {
+	next, err := gvisorshim.NewShimRedirector(ctx, publisher, stop)
+	if err != nil {
+		return nil, err
+	}
+	return &Service{
+		TaskServiceExt: next,
+		creating:       map[string]*creation{}, records: map[string]*record{}, variables: map[string][]string{},
+	}, nil
+}
+
+// registrar is what a ttrpc service of gVisor's implements beside its interface.
+type registrar interface {
+	extension.TaskServiceExt
+	sandboxapi.TTRPCSandboxService
+}
+
+// RegisterTTRPC implements containerdshim.TTRPCService. Both services are
+// registered as gVisor's redirector registers them, the task service with ours
+// in front.
+func (s *Service) RegisterTTRPC(server *ttrpc.Server) error {
+	taskapi.RegisterTaskService(server, s)
+	if sandbox, ok := s.TaskServiceExt.(registrar); ok {
+		sandboxapi.RegisterTTRPCSandboxService(server, sandbox)
+	}
+	return nil
+}

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package shim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	taskapi "github.com/containerd/containerd/api/runtime/task/v2"
+	"github.com/containerd/log"
+
+	"github.com/sedna-io/containerd-shim-sedna/internal/config"
+	"github.com/sedna-io/containerd-shim-sedna/shim/bundle"
+	"github.com/sedna-io/containerd-shim-sedna/storage/plan"
+	"github.com/sedna-io/containerd-shim-sedna/volumes"
+)
+
+// sandbox is the preparation of one pod.
+type sandbox struct {
+	cfg    *config.Config
+	bundle *bundle.Bundle
+	pod    bundle.Pod
+	log    *log.Entry
+
+	plan    *plan.Plan
+	node    volumes.Node
+	volumes *volumes.PodVolumes
+	record  *record
+}
+
+// prepareSandbox makes all decisions of a pod, once. Its order matters: fetch
+// before hint, since an emptyDir with files made on the node must be a shared
+// bind mount, and record before fetch, so that `delete` knows what to undo.
+func (s *Service) prepareSandbox(ctx context.Context, r *taskapi.CreateTaskRequest, b *bundle.Bundle, pod bundle.Pod) error {
+	cfg, err := loadConfig(r)
+	if err != nil {
+		return err
+	}
+	p := &sandbox{cfg: cfg, bundle: b, pod: pod, log: podLog(ctx, pod)}
+	if err := p.decide(); err != nil {
+		return err
+	}
+	if p.plan.Asks() {
+		if err := p.bring(ctx); err != nil {
+			p.undo()
+			return err
+		}
+	}
+	if err := p.hint(); err != nil {
+		p.undo()
+		return err
+	}
+	s.keep(pod.SandboxID, p.record)
+	return nil
+}
+
+// loadConfig reads the node's configuration, whose path containerd passes with
+// every Create.
+func loadConfig(r *taskapi.CreateTaskRequest) (*config.Config, error) {
+	path, err := configPath(r.Options)
+	if err != nil {
+		return nil, err
+	}
+	if path == "" {
+		kept, err := os.ReadFile(filepath.Join(r.Bundle, configPathFile))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("read the configuration's path: %w", err)
+		}
+		path = string(kept)
+	}
+	cfg, err := config.Load(path)
+	if err != nil {
+		return nil, fmt.Errorf("the node's configuration: %w", err)
+	}
+	return cfg, nil
+}
+
+// podLog returns a logger whose lines say which pod they are about.
+func podLog(ctx context.Context, pod bundle.Pod) *log.Entry {
+	return log.G(ctx).WithFields(log.Fields{"pod": pod.Namespace + "/" + pod.Name, "uid": pod.UID})
+}
+
+// decide reads what the pod asked for and where its volumes are, and begins the
+// record.
+func (p *sandbox) decide() (err error) {
+	spec := p.bundle.Spec
+	p.record = newRecord(p.bundle.Dir, p.pod, spec.Annotations, p.cfg)
+	for _, key := range volumes.FilterAnnotations(spec, p.cfg.Shim.GVisorAnnotations) {
+		p.log.Warnf("annotation %s is not one that pods may set on this node ([shim] gvisor_annotations): removed", key)
+	}
+	if p.plan, err = plan.Parse(spec.Annotations); err != nil {
+		return err
+	}
+	stripAnnotations(spec.Annotations)
+	p.node = volumes.Node{
+		KubeletRoot:       p.cfg.Shim.KubeletRoot,
+		AutoHint:          p.cfg.Volumes.EmptyDir == "auto",
+		GVisorAnnotations: p.cfg.Shim.GVisorAnnotations,
+		SkipContainers:    p.cfg.Shim.SkipContainers,
+	}
+	p.volumes, err = volumes.Locate(spec, p.pod.UID, p.node)
+	return err
+}
+
+// bring fetches what the pod asked for and records where its containers find it.
+func (p *sandbox) bring(ctx context.Context) error {
+	inject := &injection{
+		MountPath: p.plan.MountPath, Writable: p.plan.Writable,
+		Containers: p.plan.Containers, Skip: p.cfg.Shim.SkipContainers,
+		Variables: recordVariables(p.plan.Variables),
+	}
+	p.record.Inject = inject
+	if err := p.bindHostPaths(); err != nil {
+		return err
+	}
+	if len(p.plan.Downloads) == 0 {
+		return nil
+	}
+	dir, err := p.volumes.EmptyDir(p.plan.Volume)
+	if err != nil {
+		return fmt.Errorf("annotation %svolume: %w", annotationPrefix, err)
+	}
+	inject.Volume = dir
+	p.record.Download = p.plan.Volume
+	if err := p.record.save(p.bundle.Dir); err != nil {
+		return err
+	}
+	return p.fetch(ctx, dir)
+}
+
+// hint makes gVisor see the volumes as the pod means them, and saves what was
+// decided before the spec that follows it.
+func (p *sandbox) hint() error {
+	decisions, notes, err := volumes.Decide(p.bundle.Spec, p.volumes, p.node, p.record.Download)
+	if err != nil {
+		return err
+	}
+	p.logAll(notes)
+	p.record.Hints = decisions
+	decisions.ApplySandbox(p.bundle.Spec)
+	setPodsDir(p.volumes.PodsDir())
+	if err := p.record.save(p.bundle.Dir); err != nil {
+		return err
+	}
+	_, err = p.bundle.Save()
+	return err
+}
+
+// undo takes back what a failed preparation has made on the node. Downloaded
+// data stays: the next attempt goes on from it.
+func (p *sandbox) undo() {
+	if err := removePod(p.bundle.Dir); err != nil {
+		p.log.WithError(err).Error("clean up after a failed Create")
+	}
+}
+
+func (p *sandbox) logAll(notes []string) {
+	for _, note := range notes {
+		p.log.Info(note)
+	}
+}
+
+// annotationPrefix is what all keys of ours begin with.
+const annotationPrefix = "storage.sedna.io/"
+
+// stripAnnotations removes our keys: runsc has no use for them, and a URL may
+// hold secrets that need not lie in another file.
+func stripAnnotations(annotations map[string]string) {
+	for key := range annotations {
+		if strings.HasPrefix(key, annotationPrefix) {
+			delete(annotations, key)
+		}
+	}
+}

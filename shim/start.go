@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package shim
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+
+	"github.com/containerd/containerd/v2/pkg/namespaces"
+	containerdshim "github.com/containerd/containerd/v2/pkg/shim"
+
+	"github.com/sedna-io/containerd-shim-sedna/internal/config"
+	"github.com/sedna-io/containerd-shim-sedna/shim/bundle"
+)
+
+// Manager implements containerd's start, delete and -info commands of a shim
+// binary. They run with the bundle as their working directory.
+type Manager struct{ name string }
+
+var _ containerdshim.Manager = Manager{}
+
+// NewManager returns a Manager for the runtime called name.
+func NewManager(name string) Manager { return Manager{name: name} }
+
+// Name implements containerdshim.Manager.
+func (m Manager) Name() string { return m.name }
+
+// configPathFile in a bundle holds the path of the node's config.toml: the
+// `delete` command isn't told the runtime options.
+const configPathFile = "sedna-config-path"
+
+// Start implements containerdshim.Manager: it starts the shim process of a pod,
+// or finds the one that serves it already. containerd reads stdout and stderr
+// together as the answer, so nothing is logged here.
+func (m Manager) Start(ctx context.Context, id string, opts containerdshim.StartOpts) (containerdshim.BootstrapParams, error) {
+	none := containerdshim.BootstrapParams{}
+	ns, err := namespaces.NamespaceRequired(ctx)
+	if err != nil {
+		return none, err
+	}
+	boot, err := readBootstrap(os.Stdin, id, ns)
+	if err != nil {
+		return none, err
+	}
+	cfg, err := config.Load(boot.ConfigPath)
+	if err != nil {
+		return none, fmt.Errorf("the node's configuration: %w", err)
+	}
+	if err := os.WriteFile(configPathFile, []byte(boot.ConfigPath), 0o600); err != nil {
+		return none, fmt.Errorf("keep the configuration's path: %w", err)
+	}
+	group, err := groupOf(id, cfg.Shim.Grouping)
+	if err != nil {
+		return none, err
+	}
+	address, err := socketAddress(ctx, boot.SocketDir, opts.Address, group)
+	if err != nil {
+		return none, err
+	}
+	if err := serve(ns, id, address, opts); err != nil {
+		return none, err
+	}
+	return containerdshim.BootstrapParams{Version: 2, Address: address, Protocol: "ttrpc"}, nil
+}
+
+// groupOf returns the id whose shim serves this container: its sandbox's, or
+// its own.
+func groupOf(id string, grouping bool) (string, error) {
+	if !grouping {
+		return id, nil
+	}
+	data, err := os.ReadFile("config.json")
+	if err != nil {
+		return "", fmt.Errorf("read the bundle: %w", err)
+	}
+	var spec struct {
+		Annotations map[string]string `json:"annotations"`
+	}
+	if err := json.Unmarshal(data, &spec); err != nil {
+		return "", fmt.Errorf("read the bundle's config.json: %w", err)
+	}
+	if sandbox, ok := bundle.SandboxID(spec.Annotations); ok {
+		return sandbox, nil
+	}
+	return id, nil
+}
+
+// socketAddress names the socket of a pod's shim below dir, or where
+// containerd's library puts it when dir is empty.
+func socketAddress(ctx context.Context, dir, containerd, group string) (string, error) {
+	if dir == "" {
+		return containerdshim.SocketAddress(ctx, containerd, group, false)
+	}
+	ns, err := namespaces.NamespaceRequired(ctx)
+	if err != nil {
+		return "", err
+	}
+	name := sha256.Sum256([]byte(filepath.Join(containerd, ns, group)))
+	return fmt.Sprintf("unix://%s/%x", dir, name), nil
+}
+
+// serve makes sure that a shim process listens at address.
+func serve(ns, id, address string, opts containerdshim.StartOpts) error {
+	socket, err := containerdshim.NewSocket(address)
+	switch {
+	case err == nil:
+	case !containerdshim.SocketEaddrinuse(err):
+		return fmt.Errorf("create the shim's socket: %w", err)
+	case containerdshim.CanConnect(address):
+		return writeAddress(address)
+	default:
+		// Left by a shim that was killed.
+		if err := containerdshim.RemoveSocket(address); err != nil {
+			return fmt.Errorf("remove a dead shim's socket: %w", err)
+		}
+		if socket, err = containerdshim.NewSocket(address); err != nil {
+			return fmt.Errorf("create the shim's socket: %w", err)
+		}
+	}
+	// The file is a duplicate that the child inherits; closing the listener
+	// would unlink the socket.
+	socket.SetUnlinkOnClose(false)
+	defer socket.Close()
+	if err := launch(ns, id, address, socket.File, opts); err != nil {
+		_ = containerdshim.RemoveSocket(address)
+		return err
+	}
+	return nil
+}
+
+// launch starts the shim process with the socket as its file descriptor 3.
+func launch(ns, id, address string, file func() (*os.File, error), opts containerdshim.StartOpts) (err error) {
+	f, err := file()
+	if err != nil {
+		return fmt.Errorf("inherit the shim's socket: %w", err)
+	}
+	defer f.Close()
+	if err := writeAddress(address); err != nil {
+		return err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	args := []string{"-namespace", ns, "-address", opts.Address, "-id", id}
+	if opts.Debug {
+		args = append(args, "-debug")
+	}
+	cmd := exec.Command(self, args...)
+	cmd.Env = append(os.Environ(), "GOMAXPROCS=2") // as gVisor's shim: fewer stacks
+	cmd.ExtraFiles = []*os.File{f}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start the shim: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+		}
+	}()
+	if err := containerdshim.WritePidFile("shim.pid", cmd.Process.Pid); err != nil {
+		return fmt.Errorf("write shim.pid: %w", err)
+	}
+	return adjustOOMScore(cmd.Process.Pid)
+}
+
+// adjustOOMScore makes the shim one more killable than containerd. Lowering a
+// score needs CAP_SYS_RESOURCE, which a nested containerd may not have: then
+// the shim keeps the score it inherited.
+func adjustOOMScore(pid int) error {
+	err := containerdshim.AdjustOOMScore(pid)
+	if err == nil || errors.Is(err, fs.ErrPermission) {
+		return nil
+	}
+	return fmt.Errorf("adjust the shim's OOM score: %w", err)
+}
+
+// addressFile in a bundle is where containerd and gVisor's service look for
+// the shim's socket.
+const addressFile = "address"
+
+func writeAddress(address string) error {
+	if err := os.WriteFile(addressFile, []byte(address), 0o644); err != nil {
+		return fmt.Errorf("write the shim's address: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package shim
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// workerFile in the sandbox's bundle names the worker's process while it runs,
+// for a `delete` after the shim's death.
+const workerFile = "sedna-worker.json"
+
+// workerProcess names one process for good: a pid alone is given away again.
+type workerProcess struct {
+	PID int `json:"pid"`
+	// Start is field 22 of /proc/PID/stat: clock ticks since boot.
+	Start string `json:"start"`
+}
+
+// noteWorker writes workerFile.
+func noteWorker(bundle string, pid int) error {
+	start, err := startTime(pid)
+	if err != nil {
+		return fmt.Errorf("look at the worker: %w", err)
+	}
+	data, err := json.Marshal(workerProcess{pid, start})
+	if err != nil {
+		return err
+	}
+	return writeWhole(filepath.Join(bundle, workerFile), data)
+}
+
+// forgetWorker removes workerFile once the process is gone.
+func forgetWorker(bundle string) error {
+	if err := os.Remove(filepath.Join(bundle, workerFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// removeWorker ends the worker that a dead shim left, if it still runs: it dies
+// with its shim, so that is a matter of moments.
+func removeWorker(bundle string) error {
+	data, err := os.ReadFile(filepath.Join(bundle, workerFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		return fmt.Errorf("look for a worker: %w", err)
+	}
+	var w workerProcess
+	if err := json.Unmarshal(data, &w); err != nil {
+		return fmt.Errorf("read %s: %w", workerFile, err)
+	}
+	if err := w.end(); err != nil {
+		return err
+	}
+	return forgetWorker(bundle)
+}
+
+// killTime bounds how long a killed worker may take to go.
+const killTime = 2 * time.Second
+
+// end kills the process and waits until it is gone.
+func (w workerProcess) end() error {
+	fd, err := unix.PidfdOpen(w.PID, 0)
+	if errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EINVAL) {
+		return nil
+	} else if err != nil {
+		return fmt.Errorf("open the worker's process %d: %w", w.PID, err)
+	}
+	defer unix.Close(fd)
+	// The descriptor holds the process; only now is its start time worth asking.
+	if start, err := startTime(w.PID); err != nil || start != w.Start {
+		return nil
+	}
+	if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
+		return fmt.Errorf("kill the worker's process %d: %w", w.PID, err)
+	}
+	poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+	deadline := time.Now().Add(killTime)
+	for {
+		left := time.Until(deadline)
+		if left <= 0 {
+			return fmt.Errorf("the worker's process %d does not end", w.PID)
+		}
+		n, err := unix.Poll(poll, int(left.Milliseconds())+1)
+		if n > 0 {
+			return nil
+		}
+		if err != nil && !errors.Is(err, unix.EINTR) {
+			return fmt.Errorf("wait for the worker's process %d: %w", w.PID, err)
+		}
+	}
+}
+
+// startTime returns when a process was started, in the kernel's words.
+func startTime(pid int) (string, error) {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return "", err
+	}
+	// The second field is the name in parentheses and may hold anything.
+	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	const start = 22 - 3 // the third field is the first here
+	if len(fields) <= start {
+		return "", fmt.Errorf("/proc/%d/stat has %d fields", pid, len(fields))
+	}
+	return string(fields[start]), nil
+}

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package storage
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/containerd/errdefs"
+
+	"github.com/sedna-io/containerd-shim-sedna/storage/place"
+	"github.com/sedna-io/containerd-shim-sedna/storage/source"
+	"github.com/sedna-io/containerd-shim-sedna/storage/source/ranged"
+	"github.com/sedna-io/containerd-shim-sedna/storage/worker"
+)
+
+// Run fetches all items of a request into the volume at root, tells emit how
+// far it is at least once a second, and returns how it went. emit is called by
+// one goroutine at a time and not after Run has returned. When ctx ends, what
+// is half done stays for the next run.
+func Run(ctx context.Context, root *os.Root, req worker.Request, emit func(worker.Event)) (*worker.Report, error) {
+	started := time.Now()
+	for i := range req.Items {
+		if err := supported(&req.Items[i]); err != nil {
+			return nil, itemError(&req.Items[i], err)
+		}
+	}
+	tree, err := place.Open(root)
+	if err != nil {
+		return nil, err
+	}
+	defer tree.Close()
+	network, err := ranged.NewNetwork(req.Network, concurrency(&req))
+	if err != nil {
+		return nil, err
+	}
+	defer network.Close()
+	network.Retry = retryFor(&req, started)
+	e, err := newEngine(tree, network, &req)
+	if err != nil {
+		return nil, err
+	}
+	key := requestKey(req.Items)
+	if !req.Writable {
+		e.before = readPast(tree, key)
+	}
+	if e.before.finished(tree) {
+		return e.foundAll(e.before.done, started), nil
+	}
+	if err := e.tidy(); err != nil {
+		return nil, err
+	}
+	if e.journal, err = startJournal(tree, key, e.before.files); err != nil {
+		return nil, e.space.explain(err)
+	}
+	defer e.journal.close()
+	stop := e.heartbeat(emit)
+	err = e.run(ctx, concurrency(&req))
+	stop()
+	if err != nil {
+		return nil, err
+	}
+	if err := tree.Sync(); err != nil {
+		return nil, err
+	}
+	if err := e.journal.finish(e.summary()); err != nil {
+		return nil, e.space.explain(err)
+	}
+	return e.report(started), nil
+}
+
+const (
+	defaultConcurrency = 32
+	maxConcurrency     = 256
+	defaultStall       = 30 * time.Second
+)
+
+func concurrency(req *worker.Request) int {
+	if req.Limits.Concurrency <= 0 {
+		return defaultConcurrency
+	}
+	return min(req.Limits.Concurrency, maxConcurrency)
+}
+
+// patience is how failures are retried; tests have less of it.
+var patience = source.Retry{Tries: 6, Base: 250 * time.Millisecond, Max: 15 * time.Second, Longest: 2 * time.Minute}
+
+func retryFor(req *worker.Request, started time.Time) source.Retry {
+	r := patience
+	r.Stall = req.Limits.StallTimeout
+	if r.Stall <= 0 {
+		r.Stall = defaultStall
+	}
+	r.Early = started.Add(req.Network.Early)
+	return r
+}
+
+func newEngine(tree *place.Tree, network *ranged.Network, req *worker.Request) (*engine, error) {
+	e := &engine{
+		tree: tree, network: network, retry: &network.Retry, req: req, before: &past{},
+		items: make([]itemState, len(req.Items)), tuner: newTuner(concurrency(req)),
+		speed: &throttle{rate: req.Limits.Bandwidth}, owners: map[string]int{},
+	}
+	e.changed = sync.NewCond(&e.mu)
+	var err error
+	e.space, err = newSpace(tree.Root(), req.Limits, func() int64 { return e.expected.Load() - e.bytes.Load() })
+	return e, err
+}
+
+// tidy removes what an earlier run left that this one has no use for: files
+// placed for another request, and what was on its way under no lasting name.
+func (e *engine) tidy() error {
+	for _, p := range e.before.stale {
+		if err := e.tree.Remove(p); err != nil {
+			return err
+		}
+	}
+	names, err := e.tree.Staged()
+	if err != nil {
+		return fmt.Errorf("look into %s: %w", place.Folder, err)
+	}
+	keep := map[string]bool{journalName: true}
+	for i := range e.req.Items {
+		keep[itemKey(&e.req.Items[i])[:itemPrefix]] = true
+	}
+	for _, name := range names {
+		if keep[name] || len(name) > itemPrefix && keep[name[:itemPrefix]] {
+			continue
+		}
+		if err := e.tree.Discard(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// supported refuses what can't be done.
+func supported(item *worker.Item) error {
+	if item.Dir && item.URL.Scheme != "s3" {
+		return fmt.Errorf("a folder can't be listed over %s; name an index file (indirect) or an archive: %w", item.URL.Scheme, errdefs.ErrInvalidArgument)
+	}
+	return nil
+}

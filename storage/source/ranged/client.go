@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ranged
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/containerd/errdefs"
+
+	"github.com/sedna-io/containerd-shim-sedna/internal/version"
+	"github.com/sedna-io/containerd-shim-sedna/storage/source"
+)
+
+// Client sends requests for one source.
+type Client struct {
+	http *http.Transport
+	// Authorize adds what lets us read. It is called for requests to the host
+	// that the first URL named, never for another.
+	Authorize func(*http.Request)
+	// Who says whose credentials those are, for errors; "" for anonymous.
+	Who string
+	// Follow allows redirects.
+	Follow bool
+	// Explain may know more about a refusal than its status tells; nil or a
+	// nil answer leaves it at the status.
+	Explain func(*http.Response, []byte) *source.Error
+}
+
+// NewClient returns a client that trusts the node's roots and the bundle.
+func (n *Network) NewClient(bundle []byte, skipVerify bool) (*Client, error) {
+	t, err := n.transport(bundle, skipVerify)
+	if err != nil {
+		return nil, err
+	}
+	return &Client{http: t}, nil
+}
+
+var userAgent = "sedna-storage/" + version.Version
+
+// Do sends a request without a body and returns the answer whatever its
+// status, after following redirects.
+func (c *Client) Do(ctx context.Context, method string, u *url.URL, header http.Header) (*http.Response, error) {
+	first := u
+	for hop := 0; ; hop++ {
+		req := c.request(ctx, method, u, header)
+		if sameHost(u, first) && c.Authorize != nil {
+			c.Authorize(req)
+		}
+		resp, err := c.http.RoundTrip(req)
+		if err != nil {
+			return nil, explain(ctx, u, err)
+		}
+		location := resp.Header.Get("Location")
+		if !c.Follow || !isRedirect(resp.StatusCode) || location == "" {
+			return resp, nil
+		}
+		drain(resp.Body)
+		if hop == maxRedirects {
+			return nil, refused("the server redirects more than %d times", maxRedirects)
+		}
+		if u, err = redirect(u, location); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func (c *Client) request(ctx context.Context, method string, u *url.URL, header http.Header) *http.Request {
+	h := make(http.Header, len(header)+4)
+	for k, v := range header {
+		h[k] = v
+	}
+	h["User-Agent"] = []string{userAgent}
+	// Anything but the stored bytes would break sizes, ranges and digests.
+	h["Accept-Encoding"] = []string{"identity"}
+	bare := *u
+	bare.User, bare.Fragment, bare.RawFragment = nil, "", ""
+	req := &http.Request{
+		Method: method, URL: &bare, Host: bare.Host, Header: h,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+	}
+	return req.WithContext(ctx)
+}
+
+func isRedirect(status int) bool {
+	switch status {
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther,
+		http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+		return true
+	}
+	return false
+}
+
+// redirect resolves a Location. Its text may hold secrets: no error shows it.
+func redirect(from *url.URL, location string) (*url.URL, error) {
+	to, err := from.Parse(location)
+	if err != nil || to.Host == "" {
+		return nil, refused("the server redirects to an address that can't be read")
+	}
+	to.Scheme = strings.ToLower(to.Scheme)
+	if to.Scheme != "http" && to.Scheme != "https" {
+		return nil, refused("the server redirects to the scheme %q", to.Scheme)
+	}
+	if from.Scheme == "https" && to.Scheme == "http" {
+		return nil, refused("the server redirects from https to http at %s", to.Host)
+	}
+	to.User = nil
+	return to, nil
+}
+
+func refused(format string, args ...any) *source.Error {
+	return &source.Error{
+		Kind: errdefs.ErrPermissionDenied, Why: fmt.Sprintf(format, args...) + ", which is not followed",
+		Hint: "name the file's final URL",
+	}
+}
+
+// sameHost says whether two URLs lead to one service, port and scheme included.
+func sameHost(a, b *url.URL) bool {
+	return a.Scheme == b.Scheme && strings.EqualFold(a.Hostname(), b.Hostname()) && port(a) == port(b)
+}
+
+func port(u *url.URL) string {
+	if p := u.Port(); p != "" {
+		return p
+	}
+	if u.Scheme == "https" {
+		return "443"
+	}
+	return "80"
+}
+
+// drain reads a little, so that the connection can be used again, and closes.
+func drain(body io.ReadCloser) {
+	_, _ = io.CopyN(io.Discard, body, maxDrain)
+	_ = body.Close()
+}

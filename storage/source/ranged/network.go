@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ranged
+
+import (
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/containerd/errdefs"
+
+	"github.com/sedna-io/containerd-shim-sedna/storage/source"
+	"github.com/sedna-io/containerd-shim-sedna/storage/worker"
+)
+
+const (
+	dialTimeout     = 15 * time.Second
+	headerTimeout   = 60 * time.Second // a slow object store may take long to find a first byte
+	keepAlive       = 15 * time.Second
+	idleTimeout     = 30 * time.Second
+	readBuffer      = 64 << 10
+	maxHeader       = 256 << 10
+	maxRedirects    = 10
+	maxErrorBody    = 16 << 10
+	maxDrain        = 64 << 10
+	defaultPoolSize = 32
+)
+
+// Network is the worker's way out: which addresses it may dial and whom it
+// trusts. One serves all the sources of a request.
+type Network struct {
+	guard *guard
+	proxy *url.URL
+	roots []byte
+	pool  int
+	// Retry is how the sources' own requests are tried again.
+	Retry source.Retry
+
+	mu         sync.Mutex
+	transports map[trust]*http.Transport // by whom they trust; guarded by mu
+}
+
+// trust is what must be equal for two sources to share connections.
+type trust struct {
+	roots [sha256.Size]byte
+	skip  bool
+}
+
+// NewNetwork reads the node's rules. pool is how many idle connections are
+// kept for one host.
+func NewNetwork(n worker.Network, pool int) (*Network, error) {
+	g, err := newGuard(n)
+	if err != nil {
+		return nil, err
+	}
+	out := &Network{guard: g, roots: n.CABundle, pool: pool, transports: map[trust]*http.Transport{}}
+	if out.pool <= 0 {
+		out.pool = defaultPoolSize
+	}
+	if n.Proxy != "" {
+		if out.proxy, err = url.Parse(n.Proxy); err != nil || out.proxy.Host == "" {
+			return nil, fmt.Errorf("the node's [storage] proxy is no URL: %w", errdefs.ErrInvalidArgument)
+		}
+	}
+	return out, nil
+}
+
+// Close ends the connections that nobody uses.
+func (n *Network) Close() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, t := range n.transports {
+		t.CloseIdleConnections()
+	}
+}
+
+// transport returns the connections for those who trust the same roots.
+func (n *Network) transport(bundle []byte, skip bool) (*http.Transport, error) {
+	key := trust{sha256.Sum256(bundle), skip}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if t := n.transports[key]; t != nil {
+		return t, nil
+	}
+	roots, err := certPool(n.roots, bundle)
+	if err != nil {
+		return nil, err
+	}
+	t := n.newTransport(&tls.Config{
+		RootCAs:            roots,
+		InsecureSkipVerify: skip, //nolint:gosec // only a node's [[endpoint]] can say so
+		MinVersion:         tls.VersionTLS12,
+		ClientSessionCache: tls.NewLRUClientSessionCache(0),
+	})
+	n.transports[key] = t
+	return t, nil
+}
+
+func (n *Network) newTransport(c *tls.Config) *http.Transport {
+	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: keepAlive, Control: n.guard.control}
+	t := &http.Transport{
+		DialContext:            dialer.DialContext,
+		TLSClientConfig:        c,
+		TLSHandshakeTimeout:    dialTimeout,
+		ResponseHeaderTimeout:  headerTimeout,
+		IdleConnTimeout:        idleTimeout,
+		MaxIdleConnsPerHost:    n.pool,
+		DisableCompression:     true,
+		ReadBufferSize:         readBuffer,
+		MaxResponseHeaderBytes: maxHeader,
+		// Ranges in parallel want a connection each: HTTP/2 would share one.
+		Protocols: new(http.Protocols),
+	}
+	t.Protocols.SetHTTP1(true)
+	if n.proxy != nil {
+		// The proxy is the node's own choice, wherever it stands; it resolves
+		// names, so only addresses written as such can be checked here.
+		free := &net.Dialer{Timeout: dialTimeout, KeepAlive: keepAlive}
+		t.DialContext = free.DialContext
+		t.Proxy = func(r *http.Request) (*url.URL, error) {
+			if a, err := netip.ParseAddr(r.URL.Hostname()); err == nil {
+				if err := n.guard.check(a); err != nil {
+					return nil, err
+				}
+			}
+			return n.proxy, nil
+		}
+	}
+	return t
+}
+
+// certPool holds the system's roots and those of the bundles.
+func certPool(bundles ...[]byte) (*x509.CertPool, error) {
+	roots, err := x509.SystemCertPool()
+	if err != nil {
+		roots = x509.NewCertPool()
+	}
+	for _, b := range bundles {
+		if len(b) > 0 && !roots.AppendCertsFromPEM(b) {
+			return nil, fmt.Errorf("the CA bundle holds no PEM certificate: %w", errdefs.ErrInvalidArgument)
+		}
+	}
+	return roots, nil
+}

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package worker
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+
+	"golang.org/x/sys/unix"
+)
+
+// Place is where a worker does its work: the pod's network, seen with the
+// pod's own names.
+type Place struct {
+	NetNS      string // path of a network namespace, "" to stay
+	ResolvConf string // file that stands in for /etc/resolv.conf, "" for the node's
+}
+
+// hosts is what /etc/hosts says inside: kubelet writes the pod's own only when
+// it creates the containers, and the node's names are not the pod's.
+const hosts = "127.0.0.1\tlocalhost\n::1\tlocalhost\n"
+
+// Enter moves the process into p and starts its program anew with args, so that
+// every thread of the new one is inside. It returns only on error, or at once
+// with nil when p names nothing to enter. Call it before reading stdin, which
+// the new program inherits.
+func Enter(p Place, args []string) error {
+	if p == (Place{}) {
+		return nil
+	}
+	// Namespaces belong to a thread. This one is never given back: exec makes
+	// it the only thread of the new program.
+	runtime.LockOSThread()
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find the running program: %w", err)
+	}
+	if err := p.enterMounts(); err != nil {
+		return err
+	}
+	if err := p.enterNetwork(); err != nil {
+		return err
+	}
+	return fmt.Errorf("start anew in the pod's namespaces: %w", unix.Exec(self, args, []string{}))
+}
+
+// enterMounts makes a private mount namespace in which the pod's resolv.conf
+// and our hosts stand where Go's resolver looks. The node's unmounts still
+// arrive, or a worker would keep volumes busy.
+func (p Place) enterMounts() error {
+	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
+		return fmt.Errorf("make a mount namespace: %w", err)
+	}
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
+		return fmt.Errorf("make mounts private: %w", err)
+	}
+	if p.ResolvConf != "" {
+		if err := unix.Mount(p.ResolvConf, "/etc/resolv.conf", "", unix.MS_BIND, ""); err != nil {
+			return fmt.Errorf("mount the pod's resolv.conf %s over /etc/resolv.conf: %w", p.ResolvConf, err)
+		}
+	}
+	if p.NetNS == "" {
+		return nil
+	}
+	// Kernels before 5.2 lack the calls; then the node's hosts file is seen.
+	if err := mountText("/etc/hosts", hosts); err != nil && !errors.Is(err, unix.ENOSYS) {
+		return fmt.Errorf("mount a hosts file: %w", err)
+	}
+	return nil
+}
+
+// mountText mounts a file that holds text at target, from a tmpfs that nothing
+// else can reach.
+func mountText(target, text string) error {
+	fs, err := unix.Fsopen("tmpfs", unix.FSOPEN_CLOEXEC)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fs)
+	if err := unix.FsconfigCreate(fs); err != nil {
+		return err
+	}
+	root, err := unix.Fsmount(fs, unix.FSMOUNT_CLOEXEC, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(root)
+	const name = "text"
+	fd, err := unix.Openat(root, name, unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY|unix.O_CLOEXEC, 0o644)
+	if err != nil {
+		return err
+	}
+	file := os.NewFile(uintptr(fd), name)
+	_, err = file.WriteString(text)
+	if err := errors.Join(err, file.Close()); err != nil {
+		return err
+	}
+	tree, err := unix.OpenTree(root, name, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(tree)
+	return unix.MoveMount(tree, "", unix.AT_FDCWD, target, unix.MOVE_MOUNT_F_EMPTY_PATH)
+}
+
+func (p Place) enterNetwork() error {
+	if p.NetNS == "" {
+		return nil
+	}
+	fd, err := unix.Open(p.NetNS, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("open the pod's network namespace %s: %w", p.NetNS, err)
+	}
+	defer unix.Close(fd)
+	if err := unix.Setns(fd, unix.CLONE_NEWNET); err != nil {
+		return fmt.Errorf("enter the pod's network namespace %s: %w", p.NetNS, err)
+	}
+	return nil
+}

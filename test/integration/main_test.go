@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package integration holds the tests of the whole: a real containerd, the
+// real shim and worker, a real runsc, and servers to download from.
+package integration
+
+import (
+	"testing"
+
+	"github.com/sedna-io/containerd-shim-sedna/test/testutil"
+	"github.com/sedna-io/containerd-shim-sedna/test/testutil/node"
+)
+
+// Runtime handlers beside those of every node.
+const (
+	malformed  = "malformed"   // config.toml isn't TOML
+	unknownKey = "unknown-key" // config.toml has a key that nobody knows
+	wrongType  = "wrong-type"  // config.toml has a value of the wrong kind
+	noConfig   = "no-config"   // config.toml doesn't exist
+	hasty      = "hasty"       // gives up one second before a deadline
+)
+
+func TestMain(m *testing.M) {
+	testutil.Main(m, node.Options{Handlers: []node.Handler{
+		{Name: malformed, Raw: true, Config: "[storage\nworker = 1\n"},
+		{Name: unknownKey, Raw: true, Config: "[storage]\nmax_worker = 3\n"},
+		{Name: wrongType, Raw: true, Config: "[storage]\n\nmax_workers = \"many\"\n"},
+		{Name: noConfig, ConfigPath: node.Dir + "/handlers/absent.toml"},
+		{Name: hasty, Config: "deadline_margin = \"1s\"\n"},
+	}})
+}

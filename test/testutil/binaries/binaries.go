@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package binaries finds the programs that tests run, and builds this
+// repository's own so that no test runs yesterday's.
+//
+//	bin/tools/   foreign programs, by `make tools`
+//	bin/test/    ours and the workload, by Build
+package binaries
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/gofrs/flock"
+)
+
+// Names of what Build makes.
+const (
+	Shim     = "containerd-shim-sedna-v1"
+	Worker   = "sedna-storage"
+	Workload = "workload"
+	// GVisorShim starts gVisor's own shim, to compare with.
+	GVisorShim = "gvisorshim"
+)
+
+// tools are the foreign programs that a node needs.
+var tools = []string{"containerd", "ctr", "runsc", "shim", "bridge", "host-local", "loopback", "versitygw"}
+
+// Root is the folder of this repository: the nearest one upwards with a go.mod.
+func Root() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for at := dir; ; at = filepath.Dir(at) {
+		if _, err := os.Stat(filepath.Join(at, "go.mod")); err == nil {
+			return at, nil
+		}
+		if at == filepath.Dir(at) {
+			return "", fmt.Errorf("no go.mod at or above %s", dir)
+		}
+	}
+}
+
+// Dirs are the folders of our programs and of the tools.
+func Dirs() (ours, tools string, err error) {
+	root, err := Root()
+	if err != nil {
+		return "", "", err
+	}
+	return filepath.Join(root, "bin", "test"), filepath.Join(root, "bin", "tools"), nil
+}
+
+// Missing says what has to be built before a node can start, or is "".
+func Missing() string {
+	_, dir, err := Dirs()
+	if err != nil {
+		return err.Error()
+	}
+	var missing []string
+	for _, tool := range tools {
+		if _, err := os.Stat(filepath.Join(dir, tool)); err != nil {
+			missing = append(missing, tool)
+		}
+	}
+	if len(missing) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("bin/tools lacks %s: run `make tools`", strings.Join(missing, ", "))
+}
+
+// Build brings bin/test up to date. Test packages that start at the same time
+// build one after the other.
+func Build() error {
+	root, err := Root()
+	if err != nil {
+		return err
+	}
+	dir := filepath.Join(root, "bin", "test")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	lock := flock.New(filepath.Join(dir, ".lock"))
+	if err := lock.Lock(); err != nil {
+		return fmt.Errorf("lock %s: %w", dir, err)
+	}
+	defer lock.Unlock()
+	packages := map[string]string{
+		Shim: "./cmd/" + Shim, Worker: "./cmd/" + Worker, Workload: "./test/workload", GVisorShim: "./test/gvisorshim",
+	}
+	var errs []error
+	for name, pkg := range packages {
+		errs = append(errs, build(root, filepath.Join(dir, name), pkg))
+	}
+	return errors.Join(errs...)
+}
+
+// build leaves a file alone that is what the source would give.
+func build(root, file, pkg string) error {
+	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", file, pkg)
+	cmd.Dir = root
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build %s: %w\n%s", pkg, err, out)
+	}
+	return nil
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/sedna-io/containerd-shim-sedna/test/testutil/isolate"
+)
+
+// podCgroup is the pod's cgroup as kubelet's cgroupfs driver names it.
+func podCgroup(uid string) string { return filepath.Join(isolate.Cgroup(), "pod"+uid) }
+
+// makeCgroup makes the pod's cgroup in every hierarchy, as kubelet does before
+// it asks for the sandbox.
+func makeCgroup(uid string) error {
+	for _, hierarchy := range isolate.Hierarchies() {
+		dir := hierarchy
+		for _, part := range strings.Split(strings.TrimPrefix(podCgroup(uid), "/"), "/") {
+			parent := dir
+			dir = filepath.Join(dir, part)
+			if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
+				return fmt.Errorf("make pod cgroup: %w", err)
+			}
+			if err := inheritCpuset(parent, dir); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// inheritCpuset fills the two files without which a v1 cpuset takes no process.
+func inheritCpuset(parent, dir string) error {
+	for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
+		value, err := os.ReadFile(filepath.Join(parent, file))
+		if err != nil {
+			continue // no v1 cpuset here
+		}
+		if err := os.WriteFile(filepath.Join(dir, file), value, 0o644); err != nil {
+			return fmt.Errorf("set up cpuset: %w", err)
+		}
+	}
+	return nil
+}
+
+// removeCgroup removes the pod's cgroup. What others made below it and should
+// have removed makes it fail, with their names.
+func removeCgroup(uid string) error {
+	var left []string
+	for _, dir := range isolate.Cgroups(podCgroup(uid)) {
+		if filepath.Base(dir) != "pod"+uid {
+			left = append(left, dir)
+		}
+		_ = os.Remove(dir)
+	}
+	if len(left) > 0 {
+		return fmt.Errorf("cgroups left below the pod's: %s", strings.Join(left, ", "))
+	}
+	return nil
+}

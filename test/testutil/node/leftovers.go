@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/sedna-io/containerd-shim-sedna/test/testutil/isolate"
+)
+
+// leftoverTimeout is how long a shim has to go after containerd has said that
+// the pod is removed.
+const leftoverTimeout = 5 * time.Second
+
+// runscNetns is a namespace that runsc makes once for all sandboxes of a node
+// and keeps, gvisor runsc/sandbox/sandbox.go:nullNetns.
+const runscNetns = "null-netns"
+
+// baseline is the node before its first pod.
+type baseline struct {
+	mounts map[string]bool
+	links  map[string]bool
+}
+
+func takeBaseline() (baseline, error) {
+	points, err := mounts()
+	if err != nil {
+		return baseline{}, err
+	}
+	b := baseline{mounts: map[string]bool{}}
+	for _, point := range points {
+		b.mounts[point] = true
+	}
+	b.links, err = links()
+	return b, err
+}
+
+// CheckLeftovers returns an error that lists what is still there once all pods
+// are removed and destroyed: processes, mounts, network namespaces and
+// interfaces, addresses, sockets, bundles, runsc's state, cgroups.
+func (n *Node) CheckLeftovers(ctx context.Context) error {
+	return Poll(ctx, leftoverTimeout, func(context.Context) error {
+		left, err := n.leftovers()
+		if err != nil {
+			return err
+		}
+		if len(left) > 0 {
+			return errors.New("left over:\n  " + strings.Join(left, "\n  "))
+		}
+		return nil
+	})
+}
+
+func (n *Node) leftovers() ([]string, error) {
+	left, err := n.strangers()
+	if err != nil {
+		return nil, err
+	}
+	for what, dir := range map[string]string{
+		"shim socket":       shimSockets,
+		"network namespace": "/run/netns",
+		"bundle":            filepath.Join(stateDir, "io.containerd.runtime.v2.task/k8s.io"),
+		"runsc state":       "/run/containerd/runsc/k8s.io",
+		"pod volumes":       filepath.Join(KubeletRoot, "pods"),
+		"run files":         "/run/sedna",
+	} {
+		for _, name := range Entries(dir) {
+			if name == runscNetns {
+				continue
+			}
+			left = append(left, fmt.Sprintf("%s %s", what, filepath.Join(dir, name)))
+		}
+	}
+	for _, name := range Entries(filepath.Join(Dir, "ipam", "sedna")) {
+		if strings.HasPrefix(name, "10.") {
+			left = append(left, "address "+name)
+		}
+	}
+	for _, dir := range isolate.Cgroups(isolate.Cgroup()) {
+		if filepath.Base(dir) != filepath.Base(isolate.Cgroup()) {
+			left = append(left, "cgroup "+dir)
+		}
+	}
+	more, err := n.newMountsAndLinks()
+	return append(left, more...), err
+}
+
+func (n *Node) newMountsAndLinks() ([]string, error) {
+	now, err := takeBaseline()
+	if err != nil {
+		return nil, err
+	}
+	var left []string
+	for point := range now.mounts {
+		if !n.before.mounts[point] && filepath.Base(point) != runscNetns {
+			left = append(left, "mount "+point)
+		}
+	}
+	for name := range now.links {
+		if !n.before.links[name] {
+			left = append(left, "network interface "+name)
+		}
+	}
+	return left, nil
+}
+
+// strangers are the processes that belong neither to the test nor to the node.
+func (n *Node) strangers() ([]string, error) {
+	all, err := Processes()
+	if err != nil {
+		return nil, err
+	}
+	var left []string
+	for _, process := range all {
+		if process.PID == 1 || process.PID == os.Getpid() || n.helpers[process.PID] {
+			continue
+		}
+		left = append(left, fmt.Sprintf("process %d (%s): %s", process.PID, process.State, process.Command()))
+	}
+	return left, nil
+}

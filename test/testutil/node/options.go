@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"path/filepath"
+
+	"github.com/sedna-io/containerd-shim-sedna/test/testutil/binaries"
+)
+
+// Where things are.
+const (
+	Dir         = "/run/sedna-test"
+	KubeletRoot = Dir + "/kubelet"
+	Image       = "sedna.test/workload:latest"
+
+	pauseImage = "sedna.test/pause:latest"
+	socket     = Dir + "/containerd.sock"
+	stateDir   = Dir + "/state"
+	logFile    = Dir + "/containerd.log"
+	// shimSockets is fixed in containerd's shim library,
+	// containerd pkg/shim/util_unix.go:SocketAddress.
+	shimSockets = "/run/containerd/s"
+)
+
+// Handler names that every node has.
+const (
+	Sedna = "sedna" // our shim with a config.toml that only knows the paths
+	Runsc = "runsc" // gVisor's own shim, for comparison
+)
+
+// Options say what a node should have beyond that.
+type Options struct {
+	Handlers []Handler
+	// LogLevel of containerd, "info" by default.
+	LogLevel string
+}
+
+// Handler is a runtime handler of containerd.
+type Handler struct {
+	Name string
+	// Type is the runtime type, ours by default: containerd looks for its shim
+	// on PATH.
+	Type string
+	// Path names the shim's binary instead.
+	Path string
+	// Config is the text of its config.toml, appended to the paths that every
+	// test needs. Broken ones are written as they are, see Raw.
+	Config string
+	// Raw means that Config is the whole file.
+	Raw bool
+	// ConfigPath replaces the path of that file, say by one that doesn't exist.
+	ConfigPath string
+}
+
+// baseConfig comes first in each config.toml of ours.
+const baseConfig = `[shim]
+kubelet_root = "` + KubeletRoot + `"
+`
+
+func (h Handler) configPath() string {
+	if h.ConfigPath != "" {
+		return h.ConfigPath
+	}
+	return filepath.Join(Dir, "handlers", h.Name+".toml")
+}
+
+func (h Handler) runtimeType() string {
+	if h.Type != "" {
+		return h.Type
+	}
+	return "io.containerd.sedna.v1"
+}
+
+func (h Handler) config() string {
+	if h.Raw {
+		return h.Config
+	}
+	return baseConfig + h.Config
+}
+
+// handlers are the node's own and those of the test; ours is the folder of our
+// programs.
+func (o Options) handlers(ours string) []Handler {
+	base := []Handler{
+		{Name: Sedna},
+		{Name: Runsc, Type: "io.containerd.runsc.v1", Path: filepath.Join(ours, binaries.GVisorShim), Raw: true},
+	}
+	return append(base, o.Handlers...)
+}

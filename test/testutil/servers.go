@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package testutil
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/sedna-io/containerd-shim-sedna/test/testutil/node"
+	"github.com/sedna-io/containerd-shim-sedna/test/testutil/s3"
+	"github.com/sedna-io/containerd-shim-sedna/test/testutil/web"
+)
+
+// Web starts a web server that pods reach, for the time of the test.
+func (n TestNode) Web(t testing.TB) *web.Server {
+	t.Helper()
+	server, err := web.Start(node.Address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Close() })
+	return server
+}
+
+// TLS starts an https server that pods reach, and returns its authority.
+func (n TestNode) TLS(t testing.TB, names ...string) (*web.Server, []byte) {
+	t.Helper()
+	server, ca, err := web.StartTLS(node.Address, names...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Close() })
+	return server, ca
+}
+
+// Bucket is a bucket made for a test, on a server that all tests share.
+type Bucket struct {
+	*s3.Server
+	Name string
+}
+
+// sharedS3 is that server; nil while no test needed it.
+var sharedS3 struct {
+	server  *s3.Server
+	buckets int
+}
+
+// Bucket makes a bucket with objects in it, which the given users of the
+// server may read; with none of them everybody may.
+func (n TestNode) Bucket(t testing.TB, objects map[string][]byte, users ...string) Bucket {
+	t.Helper()
+	server := n.S3(t)
+	sharedS3.buckets++
+	bucket := Bucket{server, fmt.Sprintf("bucket-%d", sharedS3.buckets)}
+	if err := server.MakeBucket(Context(t), bucket.Name, users...); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Put(Context(t), bucket.Name, objects); err != nil {
+		t.Fatal(err)
+	}
+	return bucket
+}
+
+// S3 is the S3 server, started if need be.
+func (n TestNode) S3(t testing.TB) *s3.Server {
+	t.Helper()
+	if sharedS3.server != nil {
+		return sharedS3.server
+	}
+	server, err := StartS3(Context(t), n.Node)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sharedS3.server = server
+	return server
+}
+
+// StartS3 starts an S3 server that pods of a node reach.
+func StartS3(ctx context.Context, n *node.Node) (*s3.Server, error) {
+	server, err := s3.Start(ctx, filepath.Join(node.Dir, "s3"), node.Address)
+	if err != nil {
+		return nil, err
+	}
+	n.Adopt(server.PID())
+	return server, node.Poll(ctx, 10*time.Second, server.Ready)
+}
