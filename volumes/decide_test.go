@@ -197,6 +197,24 @@ func TestADownloadVolumeWithoutAHintGetsOne(t *testing.T) {
 	}
 }
 
+func TestGVisorLeavesAnInjectedMountAloneWhateverTheFolderHolds(t *testing.T) {
+	n, dir := node(t, "v/") // gVisor takes it for its own to use
+	annotations := map[string]string{hintKey("v", "type"): "tmpfs", hintKey("v", "share"): "pod"}
+	d, _ := decide(t, sandboxOf(annotations), n, "v")
+	spec := containerOf(annotations)
+	apply(t, d, spec)
+	if _, err := Inject(spec, "main", Injection{Volume: dir("v"), MountPath: "/downloads"}); err != nil {
+		t.Fatal(err)
+	}
+	after, err := theirs(spec, d.PodsDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(text(spec), text(after)); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestADownloadVolumeThatIsMissingIsAnError(t *testing.T) {
 	n, _ := node(t)
 	spec := sandboxOf(nil)
