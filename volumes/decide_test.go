@@ -450,3 +450,29 @@ func TestAPodWithoutAUIDKeepsItsMountsAndIsTold(t *testing.T) {
 		t.Errorf("mount %+v", spec.Mounts[0])
 	}
 }
+
+// gVisor's rewrite knows containerd's annotations only: it takes all that CRI-O
+// makes for sandboxes.
+func TestCRIOsPodsAreDoneInFull(t *testing.T) {
+	n, dir := node(t, "v/")
+	hints := map[string]string{hintKey("v", "type"): "tmpfs", hintKey("v", "share"): "pod"}
+	crio := func(spec *specs.Spec, kind string) *specs.Spec {
+		delete(spec.Annotations, utils.ContainerTypeAnnotation)
+		delete(spec.Annotations, logDirectory)
+		spec.Annotations["io.kubernetes.cri-o.ContainerType"] = kind
+		spec.Mounts = append(spec.Mounts, runtimeShm)
+		return spec
+	}
+	sandbox := crio(sandboxOf(hints), "sandbox")
+	d, _ := decide(t, sandbox, n, "")
+	if hintFields(sandbox, "v") != "share=pod source=v type=tmpfs" || hintFields(sandbox, shmName) != "options=rw share=pod source=shm type=tmpfs" {
+		t.Errorf("annotations %v", sandbox.Annotations)
+	}
+	for _, annotations := range []map[string]string{hints, nil} {
+		spec := crio(containerOf(annotations, bind(dir("v"), "/v")), "container")
+		apply(t, d, spec)
+		if spec.Mounts[0].Type != "tmpfs" || spec.Mounts[1].Type != "tmpfs" {
+			t.Errorf("mounts %v", spec.Mounts)
+		}
+	}
+}
