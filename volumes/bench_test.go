@@ -91,7 +91,8 @@ func benchPod(b *testing.B) (root string, sandbox, container *specs.Spec) {
 	}
 	container = cloneSpec(sandbox)
 	container.Annotations[utils.ContainerTypeAnnotation] = "container"
-	container.Mounts = append(mounts, runtimeShm)
-	sandbox.Mounts = container.Mounts
+	mounts = append(mounts, runtimeShm)
+	container.Mounts = mounts
+	sandbox.Mounts = mounts
 	return root, sandbox, container
 }

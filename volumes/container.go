@@ -113,17 +113,19 @@ func (d Decisions) isOwnEmptyDir(source string) bool {
 
 // silence removes the type keys by which gVisor's rewrite, which runs after
 // ours, could still change a mount: of hints that the record doesn't know, of
-// another pod's volumes, and of those that were not empty when the sandbox was
-// created but may be by now. It doesn't look at the folders: containers are
-// running and may fill or empty them at any time.
+// another pod's volumes, of those that were not empty when the sandbox was
+// created but may be by now, and of the download volume, which Inject may yet
+// mount. It doesn't look at the folders: containers are running and may fill or
+// empty them at any time.
 func (d Decisions) silence(spec *specs.Spec) (notes []string) {
 	types := typeKeys(spec.Annotations)
 	for _, name := range slices.Sorted(maps.Keys(types)) {
 		for _, key := range types[name] {
-			if !d.stillActs(spec, name, spec.Annotations[key]) {
+			v, known := d.Find(name)
+			if !v.Download && !d.stillActs(spec, name, spec.Annotations[key]) {
 				continue
 			}
-			if v, ok := d.Find(name); !ok || v.Removed {
+			if !known || v.Removed && !v.Download {
 				notes = append(notes, fmt.Sprintf("annotation %s is ignored: the pod's sandbox was created without it", key))
 			}
 			delete(spec.Annotations, key)

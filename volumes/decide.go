@@ -163,13 +163,25 @@ func decideHinted(spec *specs.Spec, v *PodVolumes, name string, keys []string) (
 		notes = append(notes, fmt.Sprintf("volume %q stays a bind mount, since it isn't empty", name))
 	default:
 		volume.Hint = typeTmpfs
-		return volume, notes
+		return volume, append(notes, doubts(spec.Annotations, volume)...)
 	}
 	volume.Forced, volume.NotEmpty = forced, !forced
 	volume.Hint, volume.Share = typeBind, shareShared
 	volume.Retype, volume.Mount = false, ""
 	volume.HostUDS = name == gcsFuseVolume
 	return volume, notes
+}
+
+// doubts says what a hint won't do that its author may expect.
+func doubts(annotations map[string]string, v Volume) []string {
+	share := annotations[hintKey(v.Name, "share")]
+	switch {
+	case v.Mount != typeTmpfs && v.Mount != typeBind:
+		return []string{fmt.Sprintf("volume %q: type %q is neither tmpfs nor bind, so runsc mounts nothing", v.Name, v.Mount)}
+	case v.Mount == typeTmpfs && share != sharePod && share != "container":
+		return []string{fmt.Sprintf("volume %q: with type tmpfs and share %q each container gets a volume of its own; share must be pod or container", v.Name, share)}
+	}
+	return nil
 }
 
 // wroteType is the type as the pod wrote it. runsc refuses a key with more

@@ -165,6 +165,24 @@ func TestHintsAndMountsAgree(t *testing.T) {
 	}
 }
 
+func TestHintsThatDoLittleAreWarnedOf(t *testing.T) {
+	for _, test := range []struct{ kind, share, note string }{
+		{"tmpfs", "pod", ""},
+		{"tmpfs", "container", ""},
+		{"bind", "shared", ""},
+		{"bind", "", ""},
+		{"tmpfs", "shared", "of its own"},
+		{"tmpfs", "", "of its own"},
+		{"ext4", "pod", "neither tmpfs nor bind"},
+	} {
+		n, _ := node(t, "v/")
+		_, notes := decide(t, sandboxOf(map[string]string{hintKey("v", "type"): test.kind, hintKey("v", "share"): test.share}), n, "")
+		if got := strings.Join(notes, "\n"); (got == "") != (test.note == "") || !strings.Contains(got, test.note) {
+			t.Errorf("%s, %s: %q", test.kind, test.share, got)
+		}
+	}
+}
+
 func TestADownloadVolumeWithoutAHintGetsOne(t *testing.T) {
 	n, dir := node(t, "v/model")
 	sandbox := sandboxOf(nil)
@@ -176,6 +194,24 @@ func TestADownloadVolumeWithoutAHintGetsOne(t *testing.T) {
 	apply(t, d, spec)
 	if spec.Mounts[0].Type != "bind" {
 		t.Errorf("mount %+v", spec.Mounts[0])
+	}
+}
+
+func TestGVisorLeavesAnInjectedMountAloneWhateverTheFolderHolds(t *testing.T) {
+	n, dir := node(t, "v/") // gVisor takes it for its own to use
+	annotations := map[string]string{hintKey("v", "type"): "tmpfs", hintKey("v", "share"): "pod"}
+	d, _ := decide(t, sandboxOf(annotations), n, "v")
+	spec := containerOf(annotations)
+	apply(t, d, spec)
+	if _, err := Inject(spec, "main", Injection{Volume: dir("v"), MountPath: "/downloads"}); err != nil {
+		t.Fatal(err)
+	}
+	after, err := theirs(spec, d.PodsDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(text(spec), text(after)); diff != "" {
+		t.Error(diff)
 	}
 }
 
@@ -412,5 +448,31 @@ func TestAPodWithoutAUIDKeepsItsMountsAndIsTold(t *testing.T) {
 	apply(t, d, spec)
 	if spec.Mounts[0].Type != "bind" {
 		t.Errorf("mount %+v", spec.Mounts[0])
+	}
+}
+
+// gVisor's rewrite knows containerd's annotations only: it takes all that CRI-O
+// makes for sandboxes.
+func TestCRIOsPodsAreDoneInFull(t *testing.T) {
+	n, dir := node(t, "v/")
+	hints := map[string]string{hintKey("v", "type"): "tmpfs", hintKey("v", "share"): "pod"}
+	crio := func(spec *specs.Spec, kind string) *specs.Spec {
+		delete(spec.Annotations, utils.ContainerTypeAnnotation)
+		delete(spec.Annotations, logDirectory)
+		spec.Annotations["io.kubernetes.cri-o.ContainerType"] = kind
+		spec.Mounts = append(spec.Mounts, runtimeShm)
+		return spec
+	}
+	sandbox := crio(sandboxOf(hints), "sandbox")
+	d, _ := decide(t, sandbox, n, "")
+	if hintFields(sandbox, "v") != "share=pod source=v type=tmpfs" || hintFields(sandbox, shmName) != "options=rw share=pod source=shm type=tmpfs" {
+		t.Errorf("annotations %v", sandbox.Annotations)
+	}
+	for _, annotations := range []map[string]string{hints, nil} {
+		spec := crio(containerOf(annotations, bind(dir("v"), "/v")), "container")
+		apply(t, d, spec)
+		if spec.Mounts[0].Type != "tmpfs" || spec.Mounts[1].Type != "tmpfs" {
+			t.Errorf("mounts %v", spec.Mounts)
+		}
 	}
 }

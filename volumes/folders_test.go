@@ -194,7 +194,7 @@ func TestASecretsFilesAreReadThroughKubeletsLinks(t *testing.T) {
 		v, dir := secretVolume(t, plugin, map[string]string{
 			"ACCESS_KEY_ID": "key", "ca.crt": "pem", ".hidden": "h", "sub/token": "deep", "empty": "",
 		})
-		makeTree(t, dir, "plain", "folder/")
+		makeTree(t, dir, "plain", "folder/", "..writing")
 		got, err := v.Secret("creds")
 		if err != nil {
 			t.Fatal(err)

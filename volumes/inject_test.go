@@ -322,3 +322,12 @@ func TestALinkInTheVolumeLeadsNoSubPathOut(t *testing.T) {
 		t.Error("followed a link out of the volume")
 	}
 }
+
+func TestASpecWithoutAProcessGetsItsVariables(t *testing.T) {
+	p := newPod(t, "x")
+	spec := &specs.Spec{}
+	inject(t, spec, p.injection("x"))
+	if diff := cmp.Diff([]string{"V0=/downloads/x"}, spec.Process.Env); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -20,10 +20,6 @@ type Node struct {
 	KubeletRoot string
 	// AutoHint hints every emptyDir: empty_dir = "auto".
 	AutoHint bool
-	// GVisorAnnotations are patterns of the dev.gvisor keys that a pod may set.
-	GVisorAnnotations []string
-	// SkipContainers names containers that never get mounts or variables.
-	SkipContainers []string
 }
 
 // DefaultKubeletRoot is kubelet's own default for --root-dir.
