@@ -18,9 +18,9 @@ const (
 	socket     = Dir + "/containerd.sock"
 	stateDir   = Dir + "/state"
 	logFile    = Dir + "/containerd.log"
-	// shimSockets is fixed in containerd's shim library,
+	// ShimSockets is fixed in containerd's shim library,
 	// containerd pkg/shim/util_unix.go:SocketAddress.
-	shimSockets = "/run/containerd/s"
+	ShimSockets = "/run/containerd/s"
 )
 
 // Handler names that every node has.

@@ -59,6 +59,11 @@ func readProcess(pid int) (Process, bool) {
 // Command is the command line for people.
 func (p Process) Command() string { return strings.Join(p.Args, " ") }
 
+// Dir is the working directory: a shim's is the bundle it was started in.
+func (p Process) Dir() (string, error) {
+	return os.Readlink(filepath.Join("/proc", strconv.Itoa(p.PID), "cwd"))
+}
+
 // Kill sends SIGKILL.
 func (p Process) Kill() error { return unix.Kill(p.PID, unix.SIGKILL) }
 
