@@ -97,12 +97,7 @@ func (p *sandbox) decide() (err error) {
 		return err
 	}
 	stripAnnotations(spec.Annotations)
-	p.node = volumes.Node{
-		KubeletRoot:       p.cfg.Shim.KubeletRoot,
-		AutoHint:          p.cfg.Volumes.EmptyDir == "auto",
-		GVisorAnnotations: p.cfg.Shim.GVisorAnnotations,
-		SkipContainers:    p.cfg.Shim.SkipContainers,
-	}
+	p.node = volumes.Node{KubeletRoot: p.cfg.Shim.KubeletRoot, AutoHint: p.cfg.Volumes.EmptyDir == "auto"}
 	p.volumes, err = volumes.Locate(spec, p.pod.UID, p.node)
 	return err
 }

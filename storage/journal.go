@@ -4,7 +4,6 @@ package storage
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"hash/crc32"
@@ -35,11 +34,11 @@ type record struct {
 	Request   string   `json:"request,omitempty"`
 	Boot      string   `json:"boot,omitempty"`
 	Path      string   `json:"path,omitempty"`
-	Item      int      `json:"item,omitempty"`
 	Size      int64    `json:"size,omitempty"`
 	MTime     int64    `json:"mtime,omitempty"`
 	Inode     uint64   `json:"inode,omitempty"`
 	Validator string   `json:"validator,omitempty"`
+	Digest    string   `json:"digest,omitempty"`
 	Synced    bool     `json:"synced,omitempty"`
 	Report    *summary `json:"report,omitempty"`
 }
@@ -159,12 +158,11 @@ func startJournal(t *place.Tree, request string, known map[string]record) (*jour
 		return nil, err
 	}
 	j := &journal{f: f}
-	var b bytes.Buffer
-	seal(&b, record{Request: request, Boot: bootID()})
+	text := sealed(record{Request: request, Boot: bootID()})
 	for _, r := range known {
-		seal(&b, r)
+		text = append(text, sealed(r)...)
 	}
-	if _, err := f.Write(b.Bytes()); err != nil {
+	if _, err := f.Write(text); err != nil {
 		f.Close()
 		return nil, fmt.Errorf("write the journal: %w", err)
 	}
@@ -172,11 +170,10 @@ func startJournal(t *place.Tree, request string, known map[string]record) (*jour
 }
 
 func (j *journal) add(r record) error {
-	var b bytes.Buffer
-	seal(&b, r)
+	text := sealed(r)
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if _, err := j.f.Write(b.Bytes()); err != nil {
+	if _, err := j.f.Write(text); err != nil {
 		return fmt.Errorf("write the journal: %w", err)
 	}
 	return nil
@@ -202,14 +199,6 @@ func (j *journal) close() {
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
-func seal(b *bytes.Buffer, r record) {
-	text, err := json.Marshal(r)
-	if err != nil {
-		panic(err) // plain fields always marshal
-	}
-	fmt.Fprintf(b, "%08x %s\n", crc32.Checksum(text, castagnoli), text)
-}
 
 func unseal(line []byte) ([]byte, bool) {
 	if len(line) < 10 || line[8] != ' ' || line[len(line)-1] != '\n' {

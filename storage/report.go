@@ -14,16 +14,16 @@ const beat = 500 * time.Millisecond
 
 // heartbeat tells emit how far the run is until stop is called, which tells
 // it a last time.
-func (r *run) heartbeat(emit func(worker.Event)) (stop func()) {
+func (e *engine) heartbeat(emit func(worker.Event)) (stop func()) {
 	done := make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		ticker := time.NewTicker(beat)
 		defer ticker.Stop()
-		last, at := r.fetched.Load(), time.Now()
+		last, at := e.fetched.Load(), time.Now()
 		for {
-			p := r.progress()
-			now, moment := r.fetched.Load(), time.Now()
+			p := e.progress()
+			now, moment := e.fetched.Load(), time.Now()
 			if d := moment.Sub(at).Seconds(); d > 0 {
 				p.Rate = float64(now-last) / d
 			}
@@ -39,44 +39,55 @@ func (r *run) heartbeat(emit func(worker.Event)) (stop func()) {
 	return func() { close(done); wg.Wait() }
 }
 
-func (r *run) progress() worker.Progress {
-	return worker.Progress{Bytes: r.bytes.Load(), Files: r.files.Load()}
+func (e *engine) progress() worker.Progress {
+	p := worker.Progress{Bytes: e.bytes.Load(), Files: e.files.Load()}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.listing == 0 {
+		p.Total = max(e.expected.Load(), p.Bytes)
+	}
+	if len(e.transfers) > 0 {
+		p.Item = e.transfers[0].item.URL.String()
+	} else if len(e.queue) > 0 {
+		p.Item = e.queue[0].item.URL.String()
+	}
+	return p
 }
 
-func (r *run) summary() summary {
+func (e *engine) summary() summary {
 	var s summary
-	for i := range r.items {
-		s.Items = append(s.Items, itemSummary{Bytes: r.items[i].bytes.Load(), Files: r.items[i].files.Load()})
+	for i := range e.items {
+		s.Items = append(s.Items, itemSummary{Bytes: e.items[i].bytes.Load(), Files: e.items[i].files.Load(), Digest: e.items[i].sum()})
 	}
 	return s
 }
 
-func (r *run) report(started time.Time) *worker.Report {
+func (e *engine) report(started time.Time) *worker.Report {
 	out := &worker.Report{
-		Bytes: r.bytes.Load(), Fetched: r.fetched.Load(), Files: r.files.Load(), Duration: time.Since(started),
+		Bytes: e.bytes.Load(), Fetched: e.fetched.Load(), Files: e.files.Load(), Duration: time.Since(started),
 	}
-	for i := range r.items {
-		s := &r.items[i]
+	for i := range e.items {
+		s := &e.items[i]
 		out.Items = append(out.Items, worker.ItemReport{
-			Mounts: r.req.Items[i].Mounts, URL: r.req.Items[i].URL.String(), Path: r.req.Items[i].Path,
+			Mounts: e.req.Items[i].Mounts, URL: e.req.Items[i].URL.String(), Path: e.req.Items[i].Path,
 			Bytes: s.bytes.Load(), Fetched: s.fetched.Load(), Files: s.files.Load(),
-			Duration: time.Duration(s.elapsed.Load()), Attempts: int(s.attempts.Load()),
+			Duration: time.Duration(s.elapsed.Load()), Attempts: int(s.attempts.Load()), Digest: s.sum(),
 		})
 	}
 	return out
 }
 
 // found is the report of a request that an earlier run finished.
-func (r *run) found(s *summary, started time.Time) *worker.Report {
+func (e *engine) foundAll(s *summary, started time.Time) *worker.Report {
 	out := &worker.Report{Duration: time.Since(started)}
 	for i, item := range s.Items {
 		out.Bytes += item.Bytes
 		out.Files += item.Files
-		if i >= len(r.req.Items) {
+		if i >= len(e.req.Items) {
 			continue
 		}
 		out.Items = append(out.Items, worker.ItemReport{
-			Mounts: r.req.Items[i].Mounts, URL: r.req.Items[i].URL.String(), Path: r.req.Items[i].Path,
+			Mounts: e.req.Items[i].Mounts, URL: e.req.Items[i].URL.String(), Path: e.req.Items[i].Path,
 			Bytes: item.Bytes, Files: item.Files, Digest: item.Digest, Cache: "found",
 		})
 	}

@@ -4,15 +4,12 @@ package storage
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"os"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/containerd/errdefs"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/sedna-io/containerd-shim-sedna/storage/place"
 	"github.com/sedna-io/containerd-shim-sedna/storage/source"
@@ -36,31 +33,32 @@ func Run(ctx context.Context, root *os.Root, req worker.Request, emit func(worke
 		return nil, err
 	}
 	defer tree.Close()
-	network, err := ranged.NewNetwork(req.Network, req.Limits.Concurrency)
+	network, err := ranged.NewNetwork(req.Network, concurrency(&req))
 	if err != nil {
 		return nil, err
 	}
 	defer network.Close()
-	r := &run{tree: tree, network: network, req: &req, items: make([]itemState, len(req.Items))}
-	key := requestKey(req.Items)
-	before := &past{}
-	if !req.Writable {
-		before = readPast(tree, key)
-	}
-	if before.finished(tree) {
-		return r.found(before.done, started), nil
-	}
-	for _, p := range before.stale {
-		if err := tree.Remove(p); err != nil {
-			return nil, err
-		}
-	}
-	if r.journal, err = startJournal(tree, key, before.files); err != nil {
+	network.Retry = retryFor(&req, started)
+	e, err := newEngine(tree, network, &req)
+	if err != nil {
 		return nil, err
 	}
-	defer r.journal.close()
-	stop := r.heartbeat(emit)
-	err = r.fetch(ctx)
+	key := requestKey(req.Items)
+	if !req.Writable {
+		e.before = readPast(tree, key)
+	}
+	if e.before.finished(tree) {
+		return e.foundAll(e.before.done, started), nil
+	}
+	if err := e.tidy(); err != nil {
+		return nil, err
+	}
+	if e.journal, err = startJournal(tree, key, e.before.files); err != nil {
+		return nil, e.space.explain(err)
+	}
+	defer e.journal.close()
+	stop := e.heartbeat(emit)
+	err = e.run(ctx, concurrency(&req))
 	stop()
 	if err != nil {
 		return nil, err
@@ -68,151 +66,81 @@ func Run(ctx context.Context, root *os.Root, req worker.Request, emit func(worke
 	if err := tree.Sync(); err != nil {
 		return nil, err
 	}
-	if err := r.journal.finish(r.summary()); err != nil {
-		return nil, err
+	if err := e.journal.finish(e.summary()); err != nil {
+		return nil, e.space.explain(err)
 	}
-	return r.report(started), nil
+	return e.report(started), nil
 }
 
-// supported refuses what a later issue brings.
+const (
+	defaultConcurrency = 32
+	maxConcurrency     = 256
+	defaultStall       = 30 * time.Second
+)
+
+func concurrency(req *worker.Request) int {
+	if req.Limits.Concurrency <= 0 {
+		return defaultConcurrency
+	}
+	return min(req.Limits.Concurrency, maxConcurrency)
+}
+
+// patience is how failures are retried; tests have less of it.
+var patience = source.Retry{Tries: 6, Base: 250 * time.Millisecond, Max: 15 * time.Second, Longest: 2 * time.Minute}
+
+func retryFor(req *worker.Request, started time.Time) source.Retry {
+	r := patience
+	r.Stall = req.Limits.StallTimeout
+	if r.Stall <= 0 {
+		r.Stall = defaultStall
+	}
+	r.Early = started.Add(req.Network.Early)
+	return r
+}
+
+func newEngine(tree *place.Tree, network *ranged.Network, req *worker.Request) (*engine, error) {
+	e := &engine{
+		tree: tree, network: network, retry: &network.Retry, req: req, before: &past{},
+		items: make([]itemState, len(req.Items)), tuner: newTuner(concurrency(req)),
+		speed: &throttle{rate: req.Limits.Bandwidth}, owners: map[string]int{},
+	}
+	e.changed = sync.NewCond(&e.mu)
+	var err error
+	e.space, err = newSpace(tree.Root(), req.Limits, func() int64 { return e.expected.Load() - e.bytes.Load() })
+	return e, err
+}
+
+// tidy removes what an earlier run left that this one has no use for: files
+// placed for another request, and what was on its way under no lasting name.
+func (e *engine) tidy() error {
+	for _, p := range e.before.stale {
+		if err := e.tree.Remove(p); err != nil {
+			return err
+		}
+	}
+	names, err := e.tree.Staged()
+	if err != nil {
+		return fmt.Errorf("look into %s: %w", place.Folder, err)
+	}
+	keep := map[string]bool{journalName: true}
+	for i := range e.req.Items {
+		keep[itemKey(&e.req.Items[i])[:itemPrefix]] = true
+	}
+	for _, name := range names {
+		if keep[name] || len(name) > itemPrefix && keep[name[:itemPrefix]] {
+			continue
+		}
+		if err := e.tree.Discard(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// supported refuses what can't be done.
 func supported(item *worker.Item) error {
-	for what, asked := range map[string]bool{
-		"unpacking archives": item.Archive != "", "index files": item.Indirect, "digests": item.Digest != "",
-		"include and exclude": len(item.Include)+len(item.Exclude) > 0,
-	} {
-		if asked {
-			return fmt.Errorf("%s: not supported yet: %w", what, errdefs.ErrInvalidArgument)
-		}
-	}
 	if item.Dir && item.URL.Scheme != "s3" {
-		return fmt.Errorf("a directory can't be listed over %s; name an index file (indirect) or an archive: %w", item.URL.Scheme, errdefs.ErrInvalidArgument)
+		return fmt.Errorf("a folder can't be listed over %s; name an index file (indirect) or an archive: %w", item.URL.Scheme, errdefs.ErrInvalidArgument)
 	}
 	return nil
-}
-
-// run is one Run.
-type run struct {
-	tree    *place.Tree
-	network *ranged.Network
-	req     *worker.Request
-	journal *journal
-	items   []itemState
-
-	bytes, fetched, files atomic.Int64
-	names                 atomic.Int64 // of partial files
-}
-
-// itemState is how far one item is.
-type itemState struct {
-	bytes, fetched, files, attempts atomic.Int64
-	elapsed                         atomic.Int64 // ns
-}
-
-func (r *run) fetch(ctx context.Context) error {
-	for i := range r.req.Items {
-		if err := r.fetchItem(ctx, i); err != nil {
-			if ctx.Err() != nil {
-				err = context.Cause(ctx)
-			}
-			return itemError(&r.req.Items[i], err)
-		}
-	}
-	return nil
-}
-
-func (r *run) fetchItem(ctx context.Context, i int) error {
-	began := time.Now()
-	item, state := &r.req.Items[i], &r.items[i]
-	src, err := openSource(r.network, item)
-	if err != nil {
-		return err
-	}
-	group, gctx := errgroup.WithContext(ctx)
-	group.SetLimit(8)
-	err = src.List(gctx, func(o source.Object) error {
-		p := target(item, o)
-		if err := place.CheckPath(p); err != nil {
-			return err
-		}
-		if o.Folder {
-			return r.tree.Mkdir(p)
-		}
-		group.Go(func() error { return r.fetchObject(gctx, src, state, o, p) })
-		return nil
-	})
-	if failed := group.Wait(); failed != nil {
-		err = failed
-	}
-	state.elapsed.Store(int64(time.Since(began)))
-	return err
-}
-
-func (r *run) fetchObject(ctx context.Context, src source.Source, state *itemState, o source.Object, p string) error {
-	for try := 0; ; try++ {
-		state.attempts.Add(1)
-		err := r.once(ctx, src, state, o, p)
-		if err == nil || !source.IsTransient(err) || try == 3 || ctx.Err() != nil {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(time.Second << try):
-		}
-	}
-}
-
-func (r *run) once(ctx context.Context, src source.Source, state *itemState, o source.Object, p string) error {
-	name := fmt.Sprintf("part-%d", r.names.Add(1))
-	f, err := r.tree.Create(name)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	n, err := r.stream(ctx, src, state, o, f)
-	if err != nil {
-		r.bytes.Add(-n)
-		state.bytes.Add(-n)
-		return errors.Join(err, r.tree.Discard(name))
-	}
-	if err := f.Sync(); err != nil {
-		return err
-	}
-	if err := r.tree.Publish(name, p); err != nil {
-		return err
-	}
-	info, err := place.InfoOf(f)
-	if err != nil {
-		return err
-	}
-	r.files.Add(1)
-	state.files.Add(1)
-	return r.journal.add(record{Path: p, Size: info.Size, MTime: info.MTime, Inode: info.Inode, Validator: o.Validator})
-}
-
-func (r *run) stream(ctx context.Context, src source.Source, state *itemState, o source.Object, f *os.File) (int64, error) {
-	if o.Size == 0 {
-		return 0, nil
-	}
-	reply, err := src.Open(ctx, o, 0, -1)
-	if err != nil {
-		return 0, err
-	}
-	defer reply.Body.Close()
-	if reply.Unbounded {
-		return 0, &source.Error{Kind: errdefs.ErrDataLoss, Why: "the server doesn't say how long the file is", Hint: "give its digest"}
-	}
-	n, err := io.Copy(io.MultiWriter(f, counter{&r.bytes, &r.fetched}, counter{&state.bytes, &state.fetched}), reply.Body)
-	if err == nil && reply.Size >= 0 && n != reply.Size {
-		err = &source.Error{Kind: errdefs.ErrUnavailable, Transient: true, Why: fmt.Sprintf("the file ended after %d of %d bytes", n, reply.Size)}
-	}
-	return n, err
-}
-
-type counter [2]*atomic.Int64
-
-func (c counter) Write(p []byte) (int, error) {
-	c[0].Add(int64(len(p)))
-	c[1].Add(int64(len(p)))
-	return len(p), nil
 }

@@ -161,3 +161,41 @@ func (t *Tree) Sync() error {
 	}
 	return nil
 }
+
+// LinkStaged gives a file of .sedna a second name there.
+func (t *Tree) LinkStaged(old, name string) error {
+	if err := t.Discard(name); err != nil {
+		return err
+	}
+	if err := unix.Linkat(fd(t.staging), old, fd(t.staging), name, 0); err != nil {
+		return fmt.Errorf("link an unpacked file: %w", err)
+	}
+	return nil
+}
+
+// Symlink makes a link at a path, in place of a file or link that has it.
+// Whether the target is a good one is for the caller to know.
+func (t *Tree) Symlink(target, p string) error {
+	if err := CheckPath(p); err != nil {
+		return err
+	}
+	parent, name := split(p)
+	dir, done, err := t.folder(parent)
+	if err != nil {
+		return err
+	}
+	defer done()
+	err = unix.Symlinkat(target, fd(dir), name)
+	if errors.Is(err, unix.EEXIST) {
+		if err = unix.Unlinkat(fd(dir), name, 0); err == nil {
+			err = unix.Symlinkat(target, fd(dir), name)
+		}
+	}
+	switch {
+	case errors.Is(err, unix.EISDIR), errors.Is(err, unix.EPERM):
+		return fmt.Errorf("place the link %q: a folder has that name: %w", p, errdefs.ErrAlreadyExists)
+	case err != nil:
+		return fmt.Errorf("place the link %q: %w", p, err)
+	}
+	return nil
+}

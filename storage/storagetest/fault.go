@@ -68,7 +68,7 @@ func Serve(t testing.TB, good http.Handler, choose Choose) *Server {
 	s.Start()
 	t.Cleanup(func() {
 		s.CloseClientConnections()
-		s.Server.Close()
+		s.Close()
 	})
 	return s
 }
@@ -82,7 +82,7 @@ func ServeTLS(t testing.TB, good http.Handler, choose Choose) *Server {
 	s.StartTLS()
 	t.Cleanup(func() {
 		s.CloseClientConnections()
-		s.Server.Close()
+		s.Close()
 	})
 	return s
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/containerd/errdefs"
 
+	"github.com/sedna-io/containerd-shim-sedna/storage/source"
 	"github.com/sedna-io/containerd-shim-sedna/storage/worker"
 )
 
@@ -39,6 +40,8 @@ type Network struct {
 	proxy *url.URL
 	roots []byte
 	pool  int
+	// Retry is how the sources' own requests are tried again.
+	Retry source.Retry
 
 	mu         sync.Mutex
 	transports map[trust]*http.Transport // by whom they trust; guarded by mu

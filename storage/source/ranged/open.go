@@ -4,6 +4,7 @@ package ranged
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"mime"
@@ -33,7 +34,7 @@ func (c *Client) Open(ctx context.Context, u *url.URL, condition string, o sourc
 	if o.Validator != "" && (ranged || condition == "If-Match") {
 		header[condition] = []string{o.Validator}
 	}
-	resp, err := c.Do(ctx, http.MethodGet, u, header)
+	resp, err := c.Do(ctx, http.MethodGet, u, header) //nolint:bodyclose // the reply has it
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +68,11 @@ func (c *Client) reply(ctx context.Context, u *url.URL, resp *http.Response, o s
 	if err != nil {
 		return nil, err
 	}
-	if o.Validator != "" && r.Validator != o.Validator {
+	switch {
+	case o.Validator == "" || r.Validator == o.Validator:
+	case r.Validator == "":
+		return nil, broken("the server sent no ETag, as it did before, to tell the version by")
+	default:
 		return nil, changed("the file changed at the source (another ETag)")
 	}
 	if o.Size >= 0 && r.Size >= 0 && r.Size != o.Size {
@@ -159,7 +164,7 @@ type body struct {
 
 func (b *body) Read(p []byte) (int, error) {
 	n, err := b.in.Read(p)
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		err = explain(b.ctx, b.url, err)
 	}
 	return n, err

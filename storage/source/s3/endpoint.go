@@ -4,43 +4,20 @@ package s3
 
 import (
 	"net/url"
-	"strings"
 
-	"github.com/containerd/errdefs"
 	"github.com/minio/minio-go/v7/pkg/s3utils"
 
 	"github.com/sedna-io/containerd-shim-sedna/storage/plan"
-	"github.com/sedna-io/containerd-shim-sedna/storage/source"
 )
 
-const (
-	awsHost       = "s3.amazonaws.com"
-	defaultRegion = "us-east-1" // what services of one's own usually expect
-)
+// defaultRegion is what services of one's own usually expect.
+const defaultRegion = "us-east-1"
 
 // endpoint is the service that is asked.
 type endpoint struct {
 	host       string
 	insecure   bool
 	addressing string // "path", "virtual", or "" and "auto"
-}
-
-// resolve applies the precedence of spec/storage.md 5: the pod's annotations,
-// the secret, the defaults.
-func resolve(s plan.S3, c plan.Credentials) (endpoint, error) {
-	e := endpoint{host: s.Endpoint, addressing: s.Addressing}
-	insecure := s.Insecure
-	if e.host == "" {
-		e.host = first(c.Endpoint, awsHost)
-		if insecure == nil {
-			insecure = c.Insecure
-		}
-	}
-	e.insecure = insecure != nil && *insecure
-	if strings.ContainsAny(e.host, "/?#@ ") {
-		return e, &source.Error{Kind: errdefs.ErrInvalidArgument, Why: "the S3 endpoint is no host or host:port", Hint: "check storage.sedna.io/s3-endpoint"}
-	}
-	return e, nil
 }
 
 func (e endpoint) url() url.URL {
@@ -68,7 +45,7 @@ func (e endpoint) region() string { return s3utils.GetRegionFromURL(e.url()) }
 // regional is the host that serves a region: AWS's global name knows all
 // buckets but serves those of one region.
 func (e endpoint) regional(region string) string {
-	if e.host == awsHost && region != "" && region != defaultRegion {
+	if e.host == plan.DefaultEndpoint && region != "" && region != defaultRegion {
 		return "s3." + region + ".amazonaws.com"
 	}
 	return e.host

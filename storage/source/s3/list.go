@@ -90,21 +90,27 @@ func (s *Source) page(ctx context.Context, prefix, token string) (*page, error) 
 	}
 	query += "encoding-type=url&list-type=2&max-keys=" + pageSize + "&prefix=" + escapeQuery(prefix)
 	var p *page
-	err := s.inRegion(func() error {
-		u := s.bucketURL()
-		u.RawQuery = query
-		resp, err := s.client.Do(ctx, http.MethodGet, u, nil)
-		if err != nil {
+	err := s.retry.Do(ctx, func(ctx context.Context) error {
+		return s.inRegion(func() (err error) {
+			p, err = s.onePage(ctx, query)
 			return err
-		}
-		defer resp.Body.Close()
-		if resp.StatusCode != http.StatusOK {
-			return s.client.Refusal(resp)
-		}
-		p, err = readPage(io.LimitReader(resp.Body, maxPage))
-		return err
+		})
 	})
 	return p, err
+}
+
+func (s *Source) onePage(ctx context.Context, query string) (*page, error) {
+	u := s.bucketURL()
+	u.RawPath, u.RawQuery = escapePath(u.Path), query
+	resp, err := s.client.Do(ctx, http.MethodGet, u, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return nil, s.client.Refusal(resp)
+	}
+	return readPage(io.LimitReader(resp.Body, maxPage))
 }
 
 // page is a ListBucketResult of ListObjectsV2.

@@ -20,6 +20,7 @@ import (
 // Source is an object or a prefix of one bucket.
 type Source struct {
 	client *ranged.Client
+	retry  *source.Retry
 	signer *keySigner // nil for anonymous requests
 	where  endpoint
 	bucket string
@@ -34,24 +35,25 @@ var _ source.Source = (*Source)(nil)
 
 // New returns the source for a download with the credentials for it.
 func New(n *ranged.Network, d plan.Download, c plan.Credentials) (*Source, error) {
-	where, err := resolve(d.S3, c)
+	host, insecure, err := d.Endpoint(c)
 	if err != nil {
 		return nil, err
 	}
+	where := endpoint{host, insecure, d.S3.Addressing}
 	client, err := n.NewClient(c.CABundle, c.SkipVerify)
 	if err != nil {
 		return nil, err
 	}
 	client.Who = c.From
 	s := &Source{
-		client: client, where: where, bucket: d.URL.Host,
+		client: client, retry: &n.Retry, where: where, bucket: d.URL.Host,
 		key: strings.TrimSuffix(d.URL.Path, "/"),
 		dir: d.Dir || d.URL.Path == "" || strings.HasSuffix(d.URL.Path, "/"),
 	}
 	if !c.AccessKey.IsZero() {
 		s.signer = &keySigner{access: c.AccessKey.Reveal(), secret: c.SecretKey, token: c.SessionToken}
 	}
-	region := first(d.S3.Region, c.Region)
+	region := d.Region(c)
 	s.fixed = region != ""
 	region = first(region, where.region(), defaultRegion)
 	s.region.Store(&region)
@@ -80,17 +82,19 @@ func (s *Source) Open(ctx context.Context, o source.Object, off, end int64) (*so
 // stat asks for one object's size and version.
 func (s *Source) stat(ctx context.Context, key string) (source.Object, error) {
 	o := source.Object{Key: key}
-	err := s.inRegion(func() error {
-		resp, err := s.client.Do(ctx, http.MethodHead, s.object(key), nil)
-		if err != nil {
-			return err
-		}
-		defer resp.Body.Close()
-		if resp.StatusCode != http.StatusOK {
-			return s.client.Refusal(resp)
-		}
-		o.Size, o.Validator = resp.ContentLength, ranged.Strong(resp.Header.Get("ETag"))
-		return nil
+	err := s.retry.Do(ctx, func(ctx context.Context) error {
+		return s.inRegion(func() error {
+			resp, err := s.client.Do(ctx, http.MethodHead, s.object(key), nil)
+			if err != nil {
+				return err
+			}
+			defer resp.Body.Close()
+			if resp.StatusCode != http.StatusOK {
+				return s.client.Refusal(resp)
+			}
+			o.Size, o.Validator = resp.ContentLength, ranged.Strong(resp.Header.Get("ETag"))
+			return nil
+		})
 	})
 	return o, err
 }

@@ -69,14 +69,13 @@ func (s *keySigner) key(day, region string) []byte {
 	return k
 }
 
-// canonicalHeaders lists what is signed: everything but what proxies change.
+// canonicalHeaders lists what is signed: the host and what is S3's own, which
+// is what the protocol asks for. Ranges and conditions may pass proxies.
 func canonicalHeaders(r *http.Request) (names, text string) {
 	list := make([]string, 0, len(r.Header)+1)
 	list = append(list, "host")
 	for name := range r.Header {
-		switch name {
-		case "Accept-Encoding", "Authorization", "User-Agent":
-		default:
+		if strings.HasPrefix(name, "X-Amz-") {
 			list = append(list, strings.ToLower(name))
 		}
 	}

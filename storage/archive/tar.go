@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package archive
+
+import (
+	"archive/tar"
+	"bufio"
+	"errors"
+	"io"
+
+	"github.com/containerd/errdefs"
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/sedna-io/containerd-shim-sedna/storage/plan"
+	"github.com/sedna-io/containerd-shim-sedna/storage/source"
+)
+
+const (
+	maxWindow  = 64 << 20
+	readBuffer = 128 << 10
+)
+
+// Stream unpacks a tar archive, compressed or not, and reads it to its end.
+func Stream(format plan.Archive, r io.Reader, limits Limits, sink Sink) error {
+	in := &counter{r: r}
+	plain, closer, err := decompress(format, bufio.NewReaderSize(in, readBuffer))
+	if err != nil {
+		return in.judge(string(format), err)
+	}
+	defer closer()
+	g := newGuard(sink, limits, func() int64 { return in.n })
+	if err := entries(tar.NewReader(plain), g); err != nil {
+		return in.judge(string(format), err)
+	}
+	// The compressor's own check stands behind the last entry.
+	if _, err := io.Copy(io.Discard, plain); err != nil {
+		return in.judge(string(format), err)
+	}
+	return nil
+}
+
+func decompress(format plan.Archive, r io.Reader) (io.Reader, func(), error) {
+	switch format {
+	case plan.TarGzip:
+		z, err := gzip.NewReader(r)
+		return z, func() {}, err
+	case plan.TarZstd:
+		z, err := zstd.NewReader(r, zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderLowmem(true), zstd.WithDecoderConcurrency(1))
+		if err != nil {
+			return nil, nil, err
+		}
+		return z, z.Close, nil
+	}
+	return r, func() {}, nil
+}
+
+func entries(t *tar.Reader, g *guard) error {
+	for seen := false; ; seen = true {
+		h, err := t.Next()
+		if errors.Is(err, io.EOF) {
+			if !seen {
+				return errEmpty
+			}
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := entry(t, h, g); err != nil {
+			return err
+		}
+	}
+}
+
+// errEmpty is for a file of zeros, which tar takes for an archive's end.
+var errEmpty = errors.New("it has no entries")
+
+const (
+	setuid = 0o4000
+	setgid = 0o2000
+)
+
+func entry(t *tar.Reader, h *tar.Header, g *guard) error {
+	if h.Typeflag == tar.TypeXGlobalHeader {
+		return nil
+	}
+	p, err := g.name(h.Name)
+	if err != nil {
+		return err
+	}
+	switch h.Typeflag {
+	case tar.TypeDir:
+		return g.folder(p)
+	case tar.TypeReg, tar.TypeGNUSparse:
+		if h.Mode&(setuid|setgid) != 0 {
+			return refuse(errdefs.ErrInvalidArgument, "the archive has the setuid file %q", h.Name)
+		}
+		return g.file(p, h.Mode&0o111 != 0, t)
+	case tar.TypeSymlink:
+		return g.symlink(p, h.Linkname)
+	case tar.TypeLink:
+		return g.link(p, h.Linkname)
+	}
+	return refuse(errdefs.ErrInvalidArgument, "the archive has %q, a device or something else that is no file", h.Name)
+}
+
+// counter counts what is read and remembers the reader's own error.
+type counter struct {
+	r   io.Reader
+	n   int64
+	err error
+}
+
+func (c *counter) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	c.n += int64(n)
+	if err != nil && !errors.Is(err, io.EOF) {
+		c.err = err
+	}
+	return n, err
+}
+
+// judge tells a damaged archive from one that couldn't be read or placed.
+func (c *counter) judge(format string, err error) error {
+	if c.err != nil {
+		return c.err
+	}
+	var known *source.Error
+	var failed *sinkError
+	if errors.As(err, &known) || errors.As(err, &failed) {
+		return err
+	}
+	return damaged(format, err)
+}

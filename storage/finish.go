@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package storage
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sedna-io/containerd-shim-sedna/storage/place"
+	"github.com/sedna-io/containerd-shim-sedna/storage/plan"
+)
+
+// consumer reads a transfer's bytes as they arrive, so that checking and
+// unpacking are done soon after the last has come.
+type consumer struct {
+	done   chan struct{}
+	digest string  // valid once done is closed
+	tree   *unpack // likewise; nil unless an archive is unpacked on the way
+	err    error
+}
+
+// consume starts what reads along; nil if nobody needs to.
+func (e *engine) consume(t *transfer) *consumer {
+	inOrder := t.item.Archive != plan.NoArchive && t.item.Archive != plan.Zip
+	if t.item.Digest == "" && !inOrder {
+		return nil
+	}
+	c := &consumer{done: make(chan struct{})}
+	go func() {
+		defer close(c.done)
+		for {
+			err := e.consumeOnce(t, c, inOrder)
+			if errors.Is(err, errAgain) {
+				continue
+			}
+			if c.err == nil {
+				c.err = err
+			}
+			return
+		}
+	}()
+	return c
+}
+
+func (e *engine) consumeOnce(t *transfer, c *consumer, unpacking bool) error {
+	sum := sha256.New()
+	var in io.Reader = t.follow()
+	if t.item.Digest != "" {
+		in = io.TeeReader(in, sum)
+	}
+	if unpacking {
+		c.tree.discard(e)
+		c.tree, c.err = e.unpackStream(t, in)
+		if errors.Is(c.err, errAgain) {
+			return errAgain
+		}
+		if c.err != nil && t.item.Digest == "" {
+			// With a digest the whole is read: that the archive isn't the one
+			// expected says more than that it is damaged.
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			e.fail(itemError(t.item, c.err))
+			return c.err
+		}
+	}
+	buf := getBuffer()
+	defer putBuffer(buf)
+	if _, err := io.CopyBuffer(struct{ io.Writer }{io.Discard}, struct{ io.Reader }{in}, *buf); err != nil {
+		return err
+	}
+	if t.item.Digest != "" {
+		c.digest = "sha256:" + hex.EncodeToString(sum.Sum(nil))
+	}
+	return nil
+}
+
+// complete finishes a transfer whose bytes are all there. It may take long:
+// meanwhile its worker's place is another's.
+func (e *engine) complete(ctx context.Context, t *transfer) error {
+	e.mu.Lock()
+	e.active--
+	e.changed.Broadcast()
+	e.mu.Unlock()
+	err := e.finish(ctx, t)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.active++
+	e.finishing--
+	e.changed.Broadcast()
+	return itemError(t.item, err)
+}
+
+// finish checks a transfer and has it placed.
+func (e *engine) finish(ctx context.Context, t *transfer) error {
+	if err := t.file.Truncate(t.total()); err != nil {
+		return fmt.Errorf("size a partial file: %w", err)
+	}
+	digest := ""
+	if c := t.consumer; c != nil {
+		<-c.done
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if digest = c.digest; digest != t.item.Digest && digest != "" {
+			c.tree.discard(e)
+			return e.mismatch(ctx, t, digest)
+		}
+		if c.err != nil {
+			t.close()
+			c.tree.discard(e)
+			return e.space.explain(c.err)
+		}
+	}
+	if t.item.Archive != plan.NoArchive {
+		return e.finishArchive(t, digest)
+	}
+	if !e.space.memory {
+		if err := unix.Fdatasync(int(t.file.Fd())); err != nil {
+			return e.space.explain(fmt.Errorf("sync a file: %w", err))
+		}
+	}
+	info, err := place.InfoOf(t.file)
+	t.close()
+	if err != nil {
+		return err
+	}
+	e.whenListed(func(context.Context) error {
+		err := e.placeFile(&t.job, &staged{t.dataName(), info, digest})
+		if err == nil {
+			err = e.tree.Discard(t.logName())
+		}
+		return itemError(t.item, err)
+	})
+	return nil
+}
+
+// mismatch starts a transfer over where its parts may be of two versions or
+// another run's; else the source has another file than was asked for.
+func (e *engine) mismatch(ctx context.Context, t *transfer, digest string) error {
+	suspect := t.resumed || t.obj.Validator == "" && t.mode == parallel
+	if !suspect {
+		t.close()
+		return errors.Join(wrongDigest(digest, t.item.Digest), e.tree.Discard(t.dataName()), e.tree.Discard(t.logName()))
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	t.resumed = false
+	t.mode, t.obj.Validator = stream, ""
+	e.beginAgain(ctx, t)
+	t.consumer = e.consume(t)
+	e.transfers = append(e.transfers, t)
+	e.changed.Broadcast()
+	return nil
+}

@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/containerd/errdefs"
+
+	"github.com/sedna-io/containerd-shim-sedna/storage/source"
+)
+
+// errNoRanges says that the server sent the whole where a part was wanted.
+var errNoRanges = errors.New("the server ignores ranges")
+
+// maxRestarts is how often an object may change, or begin from its first byte,
+// without getting further than before.
+const maxRestarts = 4
+
+// part fetches one part and settles what follows from how it went.
+func (e *engine) part(ctx context.Context, t *transfer, p part) error {
+	e.mu.Lock()
+	gctx := t.ctx
+	e.mu.Unlock()
+	began := p.off
+	err := e.fetch(gctx, t, &p)
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	// A drip is no progress: it would go on for ever.
+	return e.settle(ctx, t, p, p.off-began >= minFed, err)
+}
+
+// fetch reads a part into the file and moves p.off as far as it got.
+func (e *engine) fetch(ctx context.Context, t *transfer, p *part) error {
+	ctx, dog := watch(ctx, e.retry.Stall)
+	defer dog.stop()
+	err := e.request(ctx, dog, t, p)
+	if err != nil && errors.Is(context.Cause(ctx), errStall) {
+		return source.Stalled(e.retry.Stall)
+	}
+	if err != nil && errors.Is(context.Cause(ctx), errAgain) {
+		return errAgain
+	}
+	return err
+}
+
+func (e *engine) request(ctx context.Context, dog *watchdog, t *transfer, p *part) error {
+	t.state.attempts.Add(1)
+	off, end := p.off, p.end
+	if t.mode == stream {
+		off, end = 0, -1 // without a range: the server may not know them
+	}
+	reply, err := t.src.Open(ctx, t.object(), off, end)
+	if err != nil {
+		return err
+	}
+	defer reply.Body.Close()
+	dog.fed(minFed)
+	e.tuner.asked()
+	if err := e.judge(t, p, reply); err != nil {
+		return err
+	}
+	return e.receive(ctx, dog, t, p, reply.Body)
+}
+
+// judge compares a reply with what is known of the object, or learns it.
+func (e *engine) judge(t *transfer, p *part, reply *source.Reply) error {
+	if reply.Offset != p.off {
+		return errNoRanges
+	}
+	if t.mode == parallel {
+		return nil
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if reply.Size >= 0 && !t.announced {
+		if err := e.announce(reply.Size); err != nil {
+			return err
+		}
+		t.announced = true
+	}
+	t.claimsPage = reply.Page
+	t.obj.Validator = reply.Validator
+	switch tied := reply.Validator != "" || t.item.Digest != ""; {
+	case reply.Ranged && reply.Size >= 0 && tied:
+		e.goParallel(t, p, reply.Size)
+		return e.prepare(t)
+	case reply.Ranged && reply.Length != reply.Size:
+		return errNoRanges // nothing ties this part to the next one's reply
+	case reply.Unbounded && t.item.Digest == "":
+		return &source.Error{
+			Kind: errdefs.ErrDataLoss, Why: "the server doesn't say how long the file is, so that a part can't be told from the whole",
+			Hint: "give the file's digest",
+		}
+	}
+	t.mode, t.todo = stream, nil
+	p.end = toEnd
+	if reply.Size >= 0 {
+		p.end = reply.Size
+	}
+	t.setSize(reply.Size)
+	return nil
+}
+
+// goParallel opens an object of known size to as many requests as help.
+// Callers hold mu.
+func (e *engine) goParallel(t *transfer, p *part, size int64) {
+	t.mode = parallel
+	p.end = min(p.end, size)
+	t.todo = nil
+	t.todo.add(span{p.end, size})
+	t.setSize(size)
+	e.changed.Broadcast()
+}
+
+// receive copies a body to the file until the part, or the body, ends.
+func (e *engine) receive(ctx context.Context, dog *watchdog, t *transfer, p *part, body io.Reader) error {
+	buf := getBuffer()
+	defer putBuffer(buf)
+	for p.off < p.end {
+		n, err := e.fill(ctx, dog, (*buf)[:min(int64(len(*buf)), p.end-p.off)], body)
+		if n > 0 {
+			if p.off == 0 && t.page((*buf)[:n]) {
+				return errPage
+			}
+			if failed := e.keep(t, p, (*buf)[:n]); failed != nil {
+				return failed
+			}
+		}
+		switch {
+		case err == nil:
+		case errors.Is(err, io.EOF):
+			return e.ended(t, p)
+		default:
+			return err
+		}
+	}
+	return nil
+}
+
+// fill reads until the buffer is full. Few large writes cost less than many.
+func (e *engine) fill(ctx context.Context, dog *watchdog, buf []byte, body io.Reader) (int, error) {
+	have := 0
+	for have < len(buf) {
+		n, err := body.Read(buf[have:])
+		have += n
+		dog.fed(int64(n))
+		e.tuner.moved(int64(n))
+		if err != nil {
+			return have, err
+		}
+		if err := e.speed.wait(ctx, dog, n); err != nil {
+			return have, err
+		}
+	}
+	return have, nil
+}
+
+// keep writes data where it belongs and notes that it's there.
+func (e *engine) keep(t *transfer, p *part, data []byte) error {
+	if t.mode == stream && !t.announced {
+		if err := e.space.more(int64(len(data))); err != nil {
+			return err
+		}
+	}
+	if _, err := t.file.WriteAt(data, p.off); err != nil {
+		return e.space.explain(err)
+	}
+	if err := t.wrote(p.off, data); err != nil {
+		return e.space.explain(err)
+	}
+	p.off += int64(len(data))
+	e.count(&t.job, int64(len(data)))
+	return nil
+}
+
+// ended judges the end of a body.
+func (e *engine) ended(t *transfer, p *part) error {
+	switch {
+	case p.off == p.end:
+		return nil
+	case t.mode == stream && p.end == toEnd:
+		t.setSize(p.off)
+		p.end = p.off
+		return nil
+	case t.mode == parallel:
+		return nil // a server may send less than was asked for; the rest is asked for again
+	}
+	return &source.Error{
+		Kind: errdefs.ErrUnavailable, Transient: true, Why: fmt.Sprintf("the file ended after %d of %d bytes", p.off, p.end),
+	}
+}
+
+// settle decides what follows a part's end: more of it, another try, a new
+// beginning, the transfer's end, or that of everything.
+func (e *engine) settle(ctx context.Context, t *transfer, p part, moved bool, err error) error {
+	e.mu.Lock()
+	t.out--
+	if t.again || p.gen != t.generation() {
+		err = errAgain
+	}
+	if moved {
+		p.tries = 0
+	}
+	failure := e.decide(ctx, t, p, moved, err)
+	if t.again && t.out == 0 {
+		e.beginAgain(ctx, t)
+	}
+	complete := failure == nil && t.idle()
+	if complete {
+		e.leave(t)
+	}
+	failure = itemError(t.item, failure)
+	e.fail(failure) // at once, before another worker takes the next part
+	e.changed.Broadcast()
+	e.mu.Unlock()
+	if failure != nil {
+		return failure
+	}
+	if complete {
+		return e.complete(ctx, t)
+	}
+	return nil
+}
+
+// decide acts on a part's error; what it returns ends everything. Callers hold mu.
+func (e *engine) decide(ctx context.Context, t *transfer, p part, moved bool, err error) error {
+	switch {
+	case err == nil:
+		if p.off < p.end {
+			if !moved {
+				p.tries++
+			}
+			if p.tries >= e.retry.Tries {
+				return &source.Error{Kind: errdefs.ErrDataLoss, Why: "the server sends empty parts"}
+			}
+			t.todo.add(p.span)
+		}
+		return nil
+	case errors.Is(err, errAgain):
+		return nil
+	case ctx.Err() != nil:
+		return err
+	case errors.Is(err, errNoRanges):
+		t.mode = stream
+		e.startOver(t, 0)
+		return nil
+	case source.IsChanged(err):
+		if t.tries++; t.tries > maxRestarts {
+			return source.Tried(err, t.tries)
+		}
+		t.mode, t.obj.Validator = probing, ""
+		t.setSize(source.Unknown)
+		e.startOver(t, 0)
+		return nil
+	}
+	if t.mode != parallel {
+		return e.retryWhole(ctx, t, p, err)
+	}
+	p.tries++
+	wait, again := e.retry.Wait(ctx, err, p.tries, moved || t.there() > 0)
+	if !again {
+		return e.tooMany(t, err, p.tries)
+	}
+	e.tuner.failed(err)
+	t.waiting++
+	time.AfterFunc(wait, func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if p.gen != t.generation() {
+			return
+		}
+		t.waiting--
+		t.retries = append(t.retries, p)
+		e.changed.Broadcast()
+	})
+	return nil
+}
+
+// retryWhole tries a transfer again from its first byte. Callers hold mu.
+func (e *engine) retryWhole(ctx context.Context, t *transfer, p part, err error) error {
+	if p.off >= t.best+minFed {
+		t.best, t.tries = p.off, 0
+	}
+	t.tries++
+	wait, again := e.retry.Wait(ctx, err, t.tries, t.best > 0)
+	if !again {
+		return e.tooMany(t, err, t.tries)
+	}
+	e.startOver(t, wait)
+	return nil
+}
+
+// tooMany tells an error with how far it got.
+func (e *engine) tooMany(t *transfer, err error, tries int) error {
+	err = source.Tried(err, tries)
+	var known *source.Error
+	size := t.total()
+	if size <= 0 || !source.IsTransient(err) || !errors.As(err, &known) {
+		return err
+	}
+	told := *known
+	told.Why += fmt.Sprintf(", with %d of %d bytes there", t.there(), size)
+	return &told
+}
+
+// startOver gives up what has arrived, after a wait. Callers hold mu.
+func (e *engine) startOver(t *transfer, wait time.Duration) {
+	t.again = true
+	t.pause = wait
+	t.cancel(errAgain)
+}
+
+// beginAgain makes the new generation once no part of the old is out. Callers
+// hold mu.
+func (e *engine) beginAgain(ctx context.Context, t *transfer) {
+	e.uncount(&t.job, t.restart())
+	t.todo, t.retries, t.waiting = spans{{0, toEnd}}, nil, 0
+	t.ctx, t.cancel = context.WithCancelCause(ctx)
+	t.dropLog(e.tree)
+	gen := t.generation()
+	resume := func() {
+		if t.generation() == gen {
+			t.again = false
+		}
+		e.changed.Broadcast()
+	}
+	if t.pause == 0 {
+		resume()
+		return
+	}
+	time.AfterFunc(t.pause, func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		resume()
+	})
+}
+
+// leave takes a transfer off the list; it counts as finishing. Callers hold mu.
+func (e *engine) leave(t *transfer) {
+	for i, other := range e.transfers {
+		if other == t {
+			e.transfers = append(e.transfers[:i:i], e.transfers[i+1:]...)
+			break
+		}
+	}
+	e.finishing++
+}
+
+// errPage is for a login or error page in place of a file.
+var errPage = &source.Error{
+	Kind: errdefs.ErrDataLoss, Why: "the server sent a web page instead of the file",
+	Hint: "check the URL in a browser: it may want a login, or show an error",
+}

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package storage
+
+import (
+	"bufio"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"os"
+	"sync"
+
+	"github.com/sedna-io/containerd-shim-sedna/storage/place"
+)
+
+// A part log stands beside a partial file and says which of its bytes have
+// arrived. It begins with a sealed line, as the journal's, that binds it to one
+// version of one object, and goes on with records of 20 bytes, little endian:
+//
+//	offset  8 bytes
+//	length  4 bytes
+//	CRC-32C of the data in the partial file, 4 bytes
+//	CRC-32C of the 16 bytes before, 4 bytes
+//
+// Nothing is synced here, and nothing needs to be: a resumed run reads what a
+// record speaks of and takes it only if its sum is right. A record that
+// outlived its data, by a power loss or by someone's hand, proves itself wrong.
+type partLog struct {
+	mu sync.Mutex
+	f  *os.File // guarded by mu
+}
+
+const recordSize = 20
+
+// objectVersion binds a part log to an object. Without a validator it's the digest
+// that decides in the end.
+type objectVersion struct {
+	Key       string `json:"key"`
+	Size      int64  `json:"size"`
+	Validator string `json:"validator,omitempty"`
+	Digest    string `json:"digest,omitempty"`
+}
+
+// tied says whether two replies can be told to be of one version.
+func (v objectVersion) tied() bool { return v.Size >= 0 && (v.Validator != "" || v.Digest != "") }
+
+// startLog begins an empty log for v.
+func startLog(t *place.Tree, name string, v objectVersion) (*partLog, error) {
+	f, err := t.Create(name)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := f.Write(sealed(v)); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("write a part log: %w", err)
+	}
+	return &partLog{f: f}, nil
+}
+
+// sealed is v as one line with its sum before it.
+func sealed(v any) []byte {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // plain fields always marshal
+	}
+	return fmt.Appendf(nil, "%08x %s\n", crc32.Checksum(text, castagnoli), text)
+}
+
+// wrote records that data stands at off.
+func (l *partLog) wrote(off int64, data []byte) error {
+	var r [recordSize]byte
+	binary.LittleEndian.PutUint64(r[:], uint64(off))
+	binary.LittleEndian.PutUint32(r[8:], uint32(len(data)))
+	binary.LittleEndian.PutUint32(r[12:], crc32.Checksum(data, castagnoli))
+	binary.LittleEndian.PutUint32(r[16:], crc32.Checksum(r[:16], castagnoli))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, err := l.f.Write(r[:]); err != nil {
+		return fmt.Errorf("write a part log: %w", err)
+	}
+	return nil
+}
+
+func (l *partLog) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.f.Close()
+}
+
+// resumed is a partial file of an earlier run with what of it is right.
+type resumed struct {
+	version objectVersion
+	data    *os.File
+	log     *partLog
+	have    spans
+}
+
+// resume looks for a partial file and its log, and reads through what the log
+// says; nil where there's none to go on from.
+func resume(t *place.Tree, dataName, logName, key, digest string) *resumed {
+	lf, err := t.Reopen(logName)
+	if err != nil {
+		return nil
+	}
+	r := &resumed{log: &partLog{f: lf}}
+	lines := bufio.NewReader(lf)
+	line, err := lines.ReadBytes('\n')
+	text, ok := unseal(line)
+	if err != nil || !ok || json.Unmarshal(text, &r.version) != nil ||
+		r.version.Key != key || r.version.Digest != digest || !r.version.tied() {
+		lf.Close()
+		return nil
+	}
+	if r.data, err = t.Reopen(dataName); err != nil {
+		lf.Close()
+		return nil
+	}
+	good := r.prove(lines)
+	// What follows the last good record would hide all later ones.
+	end := int64(len(line)) + good*recordSize
+	if lf.Truncate(end) != nil {
+		r.close()
+		return nil
+	}
+	if _, err := lf.Seek(end, io.SeekStart); err != nil {
+		r.close()
+		return nil
+	}
+	return r
+}
+
+// prove takes each record whose data has the right sum, and returns how many
+// records are whole.
+func (r *resumed) prove(records io.Reader) (whole int64) {
+	var rec [recordSize]byte
+	buf := getBuffer()
+	defer putBuffer(buf)
+	for {
+		if _, err := io.ReadFull(records, rec[:]); err != nil {
+			return whole
+		}
+		if binary.LittleEndian.Uint32(rec[16:]) != crc32.Checksum(rec[:16], castagnoli) {
+			return whole
+		}
+		whole++
+		off, n := int64(binary.LittleEndian.Uint64(rec[:])), int64(binary.LittleEndian.Uint32(rec[8:]))
+		if off < 0 || n == 0 || n > int64(len(*buf)) || off > r.version.Size-n {
+			continue
+		}
+		data := (*buf)[:n]
+		if _, err := r.data.ReadAt(data, off); err != nil {
+			continue
+		}
+		if crc32.Checksum(data, castagnoli) == binary.LittleEndian.Uint32(rec[12:]) {
+			r.have.add(span{off, off + n})
+		}
+	}
+}
+
+func (r *resumed) close() {
+	r.data.Close()
+	r.log.close()
+}
+
+// bufferSize fits into a core's own cache, and makes system calls rare.
+const bufferSize = 256 << 10
+
+var buffers = sync.Pool{New: func() any { b := make([]byte, bufferSize); return &b }}
+
+func getBuffer() *[]byte  { return buffers.Get().(*[]byte) }
+func putBuffer(b *[]byte) { buffers.Put(b) }

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package storage
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+
+	"github.com/containerd/errdefs"
+	"github.com/dustin/go-humanize"
+	"golang.org/x/sys/unix"
+
+	"github.com/sedna-io/containerd-shim-sedna/storage/source"
+	"github.com/sedna-io/containerd-shim-sedna/storage/worker"
+)
+
+const (
+	// lookEvery bytes of unknown length, or files, the disk is looked at again.
+	lookEvery      = 16 << 20
+	lookEveryFiles = 256
+)
+
+// space keeps a run within its limits and within what the volume has free.
+type space struct {
+	root   *os.File
+	limits worker.Limits
+	memory bool         // the volume is a tmpfs
+	left   func() int64 // bytes that are known to come
+
+	mu      sync.Mutex
+	total   int64 // bytes announced or come unannounced; guarded by mu
+	files   int64 // guarded by mu
+	unknown int64 // bytes since the disk was looked at; guarded by mu
+}
+
+func newSpace(root *os.File, limits worker.Limits, left func() int64) (*space, error) {
+	var st unix.Statfs_t
+	if err := unix.Fstatfs(int(root.Fd()), &st); err != nil {
+		return nil, fmt.Errorf("look at the volume: %w", err)
+	}
+	return &space{root: root, limits: limits, left: left, memory: st.Type == unix.TMPFS_MAGIC}, nil
+}
+
+// announce takes n bytes that will come into account.
+func (s *space) announce(n int64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.total += n
+	if err := s.withinMax(); err != nil {
+		return err
+	}
+	s.unknown += n
+	if n < 1<<20 && s.unknown < lookEvery {
+		return nil
+	}
+	s.unknown = 0
+	return s.look(s.left() + n)
+}
+
+// more takes n bytes into account that nobody announced.
+func (s *space) more(n int64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.total += n
+	if err := s.withinMax(); err != nil {
+		return err
+	}
+	if s.unknown += n; s.unknown < lookEvery {
+		return nil
+	}
+	s.unknown = 0
+	return s.look(n)
+}
+
+// file takes one more file into account.
+func (s *space) file() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.files++
+	if s.limits.MaxFiles > 0 && s.files > s.limits.MaxFiles {
+		return exhausted("there are more than %d files, the limit of one pod", "raise the node's max_files or fetch an archive", s.limits.MaxFiles)
+	}
+	if s.files%lookEveryFiles == 1 {
+		return s.look(s.left())
+	}
+	return nil
+}
+
+func (s *space) withinMax() error {
+	if s.limits.MaxBytes > 0 && s.total > s.limits.MaxBytes {
+		return exhausted("the downloads are larger than the limit of %s (at least %s)",
+			"raise storage.sedna.io/max-bytes, or the node's max_bytes", size(s.limits.MaxBytes), size(s.total))
+	}
+	return nil
+}
+
+// look compares what is to come with what is free.
+func (s *space) look(need int64) error {
+	var st unix.Statfs_t
+	if err := unix.Fstatfs(int(s.root.Fd()), &st); err != nil {
+		return fmt.Errorf("look at the volume: %w", err)
+	}
+	block := st.Bsize
+	free, keep := int64(st.Bavail)*block, s.keep(int64(st.Blocks)*block)
+	if free-keep < need {
+		return exhausted("the volume has %s free, %s of it must stay so, and %s more are needed",
+			"free some space on the node, or lower its min_free", size(free), size(keep), size(need))
+	}
+	if st.Files == 0 || s.memory {
+		return nil // no fixed number of inodes, or none that kubelet watches
+	}
+	keep = max(s.limits.MinFreeInodes, int64(float64(st.Files)*s.limits.MinFreeInodesPercent/100))
+	if int64(st.Ffree) <= keep {
+		return exhausted("the volume has %d inodes free, and %d must stay so",
+			"free some inodes on the node, or lower its min_free_inodes", int64(st.Ffree), keep)
+	}
+	return nil
+}
+
+// keep is how many bytes must stay free: none of a memory volume, whose file
+// system is its own and no concern of kubelet's eviction.
+func (s *space) keep(all int64) int64 {
+	if s.memory {
+		return 0
+	}
+	return max(s.limits.MinFreeBytes, int64(float64(all)*s.limits.MinFreePercent/100))
+}
+
+// explain tells a full volume in words; other errors stay as they are.
+func (s *space) explain(err error) error {
+	if !errors.Is(err, unix.ENOSPC) && !errors.Is(err, unix.EDQUOT) {
+		return err
+	}
+	var st unix.Statfs_t
+	_ = unix.Fstatfs(int(s.root.Fd()), &st) // else it says zero
+	return exhausted("the volume is full: %s are free, %s more are needed", "use a larger volume",
+		size(int64(st.Bavail)*st.Bsize), size(max(s.left(), 0)))
+}
+
+func exhausted(why, hint string, args ...any) *source.Error {
+	return &source.Error{Kind: errdefs.ErrResourceExhausted, Why: fmt.Sprintf(why, args...), Hint: hint}
+}
+
+func size(n int64) string { return humanize.IBytes(uint64(max(n, 0))) }

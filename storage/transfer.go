@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package storage
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/sedna-io/containerd-shim-sedna/storage/source"
+)
+
+// mode is what is known of how a server serves an object.
+type mode int
+
+const (
+	// probing: the first reply will tell. One request at a time.
+	probing mode = iota
+	// parallel: parts may be asked for in any number.
+	parallel
+	// stream: the whole in one request, since the server knows no ranges or
+	// nothing ties two replies together.
+	stream
+)
+
+// part is a span to fetch, in one generation of its transfer.
+type part struct {
+	span
+	gen   int
+	tries int // in a row that brought nothing
+}
+
+// toEnd is the end of a part that ends where the body does.
+const toEnd = 1<<63 - 1
+
+// transfer is an object on its way into a partial file. When the object
+// changes, or what has arrived can't be kept, it starts over: a new generation.
+type transfer struct {
+	job
+	file *os.File
+	log  *partLog // nil where nothing ties a later run to this one
+
+	// What follows is the scheduler's, guarded by engine.mu.
+	mode      mode
+	todo      spans         // nobody's yet
+	retries   []part        // their wait is over
+	waiting   int           // parts whose wait isn't
+	out       int           // parts being fetched
+	again     bool          // starts over once no part is out
+	tries     int           // whole generations in a row that brought nothing new
+	best      int64         // the most bytes that one generation brought
+	announced bool          // its size is among the expected bytes
+	resumed   bool          // some of it is an earlier run's
+	pause     time.Duration // before it starts over
+	ctx       context.Context
+	cancel    context.CancelCauseFunc // ends the parts of this generation
+
+	mu    sync.Mutex
+	moved *sync.Cond // have, size, gen or failed changed
+	have  spans      // guarded by mu
+	size  int64      // or source.Unknown; guarded by mu
+	gen   int        // guarded by mu
+	over  bool       // nothing more will come; guarded by mu
+
+	claimsPage bool      // of the reply that brings the first byte; its reader's alone
+	consumer   *consumer // reads along; nil if nobody does
+}
+
+// errAgain ends the parts of a generation that is given up, and its followers.
+var errAgain = errors.New("the transfer starts over")
+
+func newTransfer(j job) *transfer {
+	t := &transfer{job: j, size: j.obj.Size}
+	t.moved = sync.NewCond(&t.mu)
+	return t
+}
+
+// take returns a part to fetch, of at most n bytes, if there is one now.
+func (t *transfer) take(n int64) (part, bool) {
+	if t.again {
+		return part{}, false
+	}
+	if len(t.retries) > 0 {
+		p := t.retries[0]
+		t.retries = t.retries[1:]
+		t.out++
+		return p, true
+	}
+	if t.mode != parallel && (t.out > 0 || t.waiting > 0) {
+		return part{}, false
+	}
+	switch t.mode {
+	case probing:
+		n = firstPart
+	case stream:
+		n = toEnd
+	}
+	s, ok := t.todo.take(n)
+	if !ok {
+		return part{}, false
+	}
+	t.out++
+	return part{span: s, gen: t.generation()}, true
+}
+
+// idle says that all parts have come.
+func (t *transfer) idle() bool {
+	return t.out == 0 && t.waiting == 0 && !t.again && len(t.todo) == 0 && len(t.retries) == 0
+}
+
+func (t *transfer) generation() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.gen
+}
+
+// there is how many bytes are in the file.
+func (t *transfer) there() int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.have.sum()
+}
+
+// total is the size, or source.Unknown.
+func (t *transfer) total() int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.size
+}
+
+func (t *transfer) setSize(n int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.size = n
+	t.moved.Broadcast()
+}
+
+// wrote notes that data stands in the file, and in the log.
+func (t *transfer) wrote(off int64, data []byte) error {
+	if t.log != nil {
+		if err := t.log.wrote(off, data); err != nil {
+			return err
+		}
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	front := t.have.front()
+	t.have.add(span{off, off + int64(len(data))})
+	if t.have.front() != front {
+		t.moved.Broadcast()
+	}
+	return nil
+}
+
+// restart begins a new generation and returns how many bytes it gives up.
+func (t *transfer) restart() int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	lost := t.have.sum()
+	t.have = nil
+	t.gen++
+	t.moved.Broadcast()
+	return lost
+}
+
+// end lets followers go that wait for more.
+func (t *transfer) end() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.over = true
+	t.moved.Broadcast()
+}
+
+// follower reads a transfer's bytes in order as they arrive, from the page
+// cache. It ends with errAgain when the transfer starts over.
+type follower struct {
+	t   *transfer
+	gen int
+	off int64
+}
+
+func (t *transfer) follow() *follower { return &follower{t: t, gen: t.generation()} }
+
+// Read implements io.Reader.
+func (f *follower) Read(p []byte) (int, error) {
+	ready, err := f.wait()
+	if err != nil {
+		return 0, err
+	}
+	n, err := f.t.file.ReadAt(p[:min(int64(len(p)), ready)], f.off)
+	f.off += int64(n)
+	if n > 0 {
+		return n, nil
+	}
+	return 0, err
+}
+
+// wait returns how many bytes can be read at once.
+func (f *follower) wait() (int64, error) {
+	t := f.t
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for {
+		front := t.have.front()
+		switch {
+		case t.gen != f.gen:
+			return 0, errAgain
+		case front > f.off:
+			return front - f.off, nil
+		case t.size >= 0 && f.off >= t.size:
+			return 0, io.EOF
+		case t.over:
+			return 0, context.Canceled
+		}
+		t.moved.Wait()
+	}
+}
+
+// close lets go of the files, which stay for the next run.
+func (t *transfer) close() {
+	t.end()
+	t.file.Close()
+	if t.log != nil {
+		t.log.close()
+	}
+}
+
+// page says whether a reply that claims to be a web page begins like one.
+func (t *transfer) page(data []byte) bool {
+	return t.claimsPage && t.item.Digest == "" && looksLikePage(data)
+}
+
+func looksLikePage(data []byte) bool {
+	head := bytes.ToLower(bytes.TrimLeft(data[:min(len(data), 512)], "\xef\xbb\xbf \t\r\n"))
+	return bytes.HasPrefix(head, []byte("<!doctype html")) || bytes.HasPrefix(head, []byte("<html"))
+}
+
+// version is what a part log binds to.
+func (t *transfer) version() objectVersion {
+	return objectVersion{Key: t.obj.Key, Size: t.total(), Validator: t.obj.Validator, Digest: t.item.Digest}
+}
+
+// object is what to ask the source for: the version that the first reply
+// named, or any.
+func (t *transfer) object() source.Object {
+	o := t.obj
+	o.Size = t.total()
+	return o
+}
