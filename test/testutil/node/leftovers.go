@@ -66,7 +66,7 @@ func (n *Node) leftovers() ([]string, error) {
 		"shim socket":       ShimSockets,
 		"network namespace": "/run/netns",
 		"bundle":            filepath.Join(stateDir, "io.containerd.runtime.v2.task/k8s.io"),
-		"runsc state":       "/run/containerd/runsc/k8s.io",
+		"runsc state":       RunscState,
 		"pod volumes":       filepath.Join(KubeletRoot, "pods"),
 		"run files":         "/run/sedna/pods",
 	} {
