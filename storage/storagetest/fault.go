@@ -19,7 +19,7 @@ import (
 type Fault func(w http.ResponseWriter, r *http.Request, good http.Handler)
 
 // Choose picks the fault for a request that is the nth of its path, from 1; nil
-// is none.
+// is none. A server calls it for one request at a time.
 type Choose func(n int, r *http.Request) Fault
 
 // Always picks a fault every time.
@@ -54,9 +54,9 @@ type Server struct {
 
 	good   http.Handler
 	mu     sync.Mutex
-	choose Choose         // guarded by mu
-	seen   map[string]int // requests by path; guarded by mu
-	hook   func(*http.Request)
+	choose Choose              // guarded by mu, which is held while it is called
+	seen   map[string]int      // requests by path; guarded by mu
+	hook   func(*http.Request) // likewise
 }
 
 // Serve starts a server on loopback that the test's end stops.
@@ -95,7 +95,7 @@ func (s *Server) Set(choose Choose) {
 	clear(s.seen)
 }
 
-// Watch calls f with every request before it is answered.
+// Watch calls f with every request before it is answered, one at a time.
 func (s *Server) Watch(f func(*http.Request)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -107,17 +107,18 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.Requests.Add(1)
 	s.mu.Lock()
 	s.seen[r.URL.Path]++
-	n, choose, hook := s.seen[r.URL.Path], s.choose, s.hook
-	s.mu.Unlock()
-	if hook != nil {
-		hook(r)
+	if s.hook != nil {
+		s.hook(r)
 	}
+	var f Fault
+	if s.choose != nil {
+		f = s.choose(s.seen[r.URL.Path], r)
+	}
+	s.mu.Unlock()
 	counted := &countingWriter{ResponseWriter: w, n: &s.Served}
-	if choose != nil {
-		if f := choose(n, r); f != nil {
-			f(counted, r, s.good)
-			return
-		}
+	if f != nil {
+		f(counted, r, s.good)
+		return
 	}
 	s.good.ServeHTTP(counted, r)
 }
