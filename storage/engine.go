@@ -100,7 +100,7 @@ func (e *engine) pick() func(context.Context) error {
 		return f
 	}
 	for _, t := range e.transfers {
-		if p, ok := t.take(e.partSize(t)); ok {
+		if p := t.take(e.partSize(t), e.late()); p != nil {
 			return func(ctx context.Context) error { return e.part(ctx, t, p) }
 		}
 	}
@@ -125,6 +125,10 @@ func (e *engine) partSize(t *transfer) int64 {
 	n = min(n, t.todo.sum()/int64(2*e.tuner.limit()))
 	return max(minPart, min(n, maxPart)) &^ (64<<10 - 1)
 }
+
+// late is how long a part may be when nothing else is left to do: what one
+// connection brings in a tenth of a second.
+func (e *engine) late() int64 { return max(2*minPart, e.tuner.perConnection()/10) }
 
 // work does what there is to do until all is done or something failed.
 func (e *engine) work(ctx context.Context) {
@@ -166,7 +170,6 @@ func (e *engine) run(ctx context.Context, workers int) error {
 	})
 	defer stop()
 	var wg sync.WaitGroup
-	e.listing = len(e.req.Items)
 	for i := range e.req.Items {
 		wg.Go(func() { e.list(ctx, i) })
 	}

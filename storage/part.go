@@ -22,12 +22,12 @@ var errNoRanges = errors.New("the server ignores ranges")
 const maxRestarts = 4
 
 // part fetches one part and settles what follows from how it went.
-func (e *engine) part(ctx context.Context, t *transfer, p part) error {
+func (e *engine) part(ctx context.Context, t *transfer, p *part) error {
 	e.mu.Lock()
-	gctx := t.ctx
+	gctx, o := t.ctx, t.object()
 	e.mu.Unlock()
 	began := p.off
-	err := e.fetch(gctx, t, &p)
+	err := e.fetch(gctx, t, p, o)
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
@@ -36,10 +36,10 @@ func (e *engine) part(ctx context.Context, t *transfer, p part) error {
 }
 
 // fetch reads a part into the file and moves p.off as far as it got.
-func (e *engine) fetch(ctx context.Context, t *transfer, p *part) error {
+func (e *engine) fetch(ctx context.Context, t *transfer, p *part, o source.Object) error {
 	ctx, dog := watch(ctx, e.retry.Stall)
 	defer dog.stop()
-	err := e.request(ctx, dog, t, p)
+	err := e.request(ctx, dog, t, p, o)
 	if err != nil && errors.Is(context.Cause(ctx), errStall) {
 		return source.Stalled(e.retry.Stall)
 	}
@@ -49,13 +49,14 @@ func (e *engine) fetch(ctx context.Context, t *transfer, p *part) error {
 	return err
 }
 
-func (e *engine) request(ctx context.Context, dog *watchdog, t *transfer, p *part) error {
+func (e *engine) request(ctx context.Context, dog *watchdog, t *transfer, p *part, o source.Object) error {
 	t.state.attempts.Add(1)
-	off, end := p.off, p.end
-	if t.mode == stream {
+	want := t.left(p)
+	off, end := want.off, want.end
+	if p.mode == stream {
 		off, end = 0, -1 // without a range: the server may not know them
 	}
-	reply, err := t.src.Open(ctx, t.object(), off, end)
+	reply, err := t.src.Open(ctx, o, off, end)
 	if err != nil {
 		return err
 	}
@@ -73,7 +74,7 @@ func (e *engine) judge(t *transfer, p *part, reply *source.Reply) error {
 	if reply.Offset != p.off {
 		return errNoRanges
 	}
-	if t.mode == parallel {
+	if p.mode == parallel {
 		return nil
 	}
 	e.mu.Lock()
@@ -98,7 +99,7 @@ func (e *engine) judge(t *transfer, p *part, reply *source.Reply) error {
 			Hint: "give the file's digest",
 		}
 	}
-	t.mode, t.todo = stream, nil
+	t.mode, p.mode, t.todo = stream, stream, nil
 	p.end = toEnd
 	if reply.Size >= 0 {
 		p.end = reply.Size
@@ -110,7 +111,7 @@ func (e *engine) judge(t *transfer, p *part, reply *source.Reply) error {
 // goParallel opens an object of known size to as many requests as help.
 // Callers hold mu.
 func (e *engine) goParallel(t *transfer, p *part, size int64) {
-	t.mode = parallel
+	t.mode, p.mode = parallel, parallel
 	p.end = min(p.end, size)
 	t.todo = nil
 	t.todo.add(span{p.end, size})
@@ -122,25 +123,27 @@ func (e *engine) goParallel(t *transfer, p *part, size int64) {
 func (e *engine) receive(ctx context.Context, dog *watchdog, t *transfer, p *part, body io.Reader) error {
 	buf := getBuffer()
 	defer putBuffer(buf)
-	for p.off < p.end {
-		n, err := e.fill(ctx, dog, (*buf)[:min(int64(len(*buf)), p.end-p.off)], body)
+	for {
+		off, want := t.ahead(p, len(*buf))
+		if want <= 0 {
+			return nil
+		}
+		n, err := e.fill(ctx, dog, (*buf)[:want], body)
 		if n > 0 {
-			if p.off == 0 && t.page((*buf)[:n]) {
+			if off == 0 && t.page((*buf)[:n]) {
 				return errPage
 			}
 			if failed := e.keep(t, p, (*buf)[:n]); failed != nil {
 				return failed
 			}
 		}
-		switch {
-		case err == nil:
-		case errors.Is(err, io.EOF):
+		if errors.Is(err, io.EOF) {
 			return e.ended(t, p)
-		default:
+		}
+		if err != nil {
 			return err
 		}
 	}
-	return nil
 }
 
 // fill reads until the buffer is full. Few large writes cost less than many.
@@ -163,7 +166,7 @@ func (e *engine) fill(ctx context.Context, dog *watchdog, buf []byte, body io.Re
 
 // keep writes data where it belongs and notes that it's there.
 func (e *engine) keep(t *transfer, p *part, data []byte) error {
-	if t.mode == stream && !t.announced {
+	if p.mode == stream && !t.announced {
 		if err := e.space.more(int64(len(data))); err != nil {
 			return err
 		}
@@ -171,36 +174,36 @@ func (e *engine) keep(t *transfer, p *part, data []byte) error {
 	if _, err := t.file.WriteAt(data, p.off); err != nil {
 		return e.space.explain(err)
 	}
-	if err := t.wrote(p.off, data); err != nil {
+	if err := t.wrote(p, data); err != nil {
 		return e.space.explain(err)
 	}
-	p.off += int64(len(data))
 	e.count(&t.job, int64(len(data)))
 	return nil
 }
 
 // ended judges the end of a body.
 func (e *engine) ended(t *transfer, p *part) error {
+	left := t.left(p)
 	switch {
-	case p.off == p.end:
+	case left.len() == 0:
 		return nil
-	case t.mode == stream && p.end == toEnd:
+	case p.mode == stream && left.end == toEnd:
 		t.setSize(p.off)
 		p.end = p.off
 		return nil
-	case t.mode == parallel:
+	case p.mode == parallel:
 		return nil // a server may send less than was asked for; the rest is asked for again
 	}
 	return &source.Error{
-		Kind: errdefs.ErrUnavailable, Transient: true, Why: fmt.Sprintf("the file ended after %d of %d bytes", p.off, p.end),
+		Kind: errdefs.ErrUnavailable, Transient: true, Why: fmt.Sprintf("the file ended after %d of %d bytes", left.off, left.end),
 	}
 }
 
 // settle decides what follows a part's end: more of it, another try, a new
 // beginning, the transfer's end, or that of everything.
-func (e *engine) settle(ctx context.Context, t *transfer, p part, moved bool, err error) error {
+func (e *engine) settle(ctx context.Context, t *transfer, p *part, moved bool, err error) error {
 	e.mu.Lock()
-	t.out--
+	t.back(p)
 	if t.again || p.gen != t.generation() {
 		err = errAgain
 	}
@@ -208,7 +211,7 @@ func (e *engine) settle(ctx context.Context, t *transfer, p part, moved bool, er
 		p.tries = 0
 	}
 	failure := e.decide(ctx, t, p, moved, err)
-	if t.again && t.out == 0 {
+	if t.again && len(t.out) == 0 {
 		e.beginAgain(ctx, t)
 	}
 	complete := failure == nil && t.idle()
@@ -229,7 +232,7 @@ func (e *engine) settle(ctx context.Context, t *transfer, p part, moved bool, er
 }
 
 // decide acts on a part's error; what it returns ends everything. Callers hold mu.
-func (e *engine) decide(ctx context.Context, t *transfer, p part, moved bool, err error) error {
+func (e *engine) decide(ctx context.Context, t *transfer, p *part, moved bool, err error) error {
 	switch {
 	case err == nil:
 		if p.off < p.end {
@@ -283,7 +286,7 @@ func (e *engine) decide(ctx context.Context, t *transfer, p part, moved bool, er
 }
 
 // retryWhole tries a transfer again from its first byte. Callers hold mu.
-func (e *engine) retryWhole(ctx context.Context, t *transfer, p part, err error) error {
+func (e *engine) retryWhole(ctx context.Context, t *transfer, p *part, err error) error {
 	if p.off >= t.best+minFed {
 		t.best, t.tries = p.off, 0
 	}

@@ -100,7 +100,7 @@ func retryFor(req *worker.Request, started time.Time) source.Retry {
 
 func newEngine(tree *place.Tree, network *ranged.Network, req *worker.Request) (*engine, error) {
 	e := &engine{
-		tree: tree, network: network, retry: &network.Retry, req: req, before: &past{},
+		tree: tree, network: network, retry: &network.Retry, req: req, before: &past{}, listing: len(req.Items),
 		items: make([]itemState, len(req.Items)), tuner: newTuner(concurrency(req)),
 		speed: &throttle{rate: req.Limits.Bandwidth}, owners: map[string]int{},
 	}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -29,7 +30,9 @@ const (
 
 // part is a span to fetch, in one generation of its transfer.
 type part struct {
-	span
+	span        // off moves on; end may come nearer, see steal. Guarded by transfer.mu while it is out
+	busy  int64 // up to where a read is under way; guarded likewise
+	mode  mode  // what was known when it was asked for
 	gen   int
 	tries int // in a row that brought nothing
 }
@@ -47,9 +50,9 @@ type transfer struct {
 	// What follows is the scheduler's, guarded by engine.mu.
 	mode      mode
 	todo      spans         // nobody's yet
-	retries   []part        // their wait is over
+	retries   []*part       // their wait is over
 	waiting   int           // parts whose wait isn't
-	out       int           // parts being fetched
+	out       []*part       // being fetched
 	again     bool          // starts over once no part is out
 	tries     int           // whole generations in a row that brought nothing new
 	best      int64         // the most bytes that one generation brought
@@ -79,19 +82,27 @@ func newTransfer(j job) *transfer {
 	return t
 }
 
-// take returns a part to fetch, of at most n bytes, if there is one now.
-func (t *transfer) take(n int64) (part, bool) {
+// take returns a part to fetch, of at most n bytes, if there is one now. It
+// takes from another that is out what would take that one longer than late.
+func (t *transfer) take(n, late int64) *part {
+	p := t.choose(n, late)
+	if p != nil {
+		t.out = append(t.out, p)
+	}
+	return p
+}
+
+func (t *transfer) choose(n, late int64) *part {
 	if t.again {
-		return part{}, false
+		return nil
 	}
 	if len(t.retries) > 0 {
 		p := t.retries[0]
 		t.retries = t.retries[1:]
-		t.out++
-		return p, true
+		return p
 	}
-	if t.mode != parallel && (t.out > 0 || t.waiting > 0) {
-		return part{}, false
+	if t.mode != parallel && (len(t.out) > 0 || t.waiting > 0) {
+		return nil
 	}
 	switch t.mode {
 	case probing:
@@ -99,17 +110,65 @@ func (t *transfer) take(n int64) (part, bool) {
 	case stream:
 		n = toEnd
 	}
-	s, ok := t.todo.take(n)
-	if !ok {
-		return part{}, false
+	if s, ok := t.todo.take(n); ok {
+		return &part{span: s, mode: t.mode, gen: t.generation()}
 	}
-	t.out++
-	return part{span: s, gen: t.generation()}, true
+	if t.mode == parallel {
+		return t.steal(late)
+	}
+	return nil
+}
+
+// steal cuts the longest part that is out in two and returns the second half:
+// the last ones of a transfer end together, and a slow server is left early.
+func (t *transfer) steal(late int64) *part {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var victim *part
+	for _, p := range t.out {
+		if p.end != toEnd && (victim == nil || p.len() > victim.len()) {
+			victim = p
+		}
+	}
+	if victim == nil || victim.len() < late {
+		return nil
+	}
+	middle := max(victim.busy, victim.off+victim.len()/2)
+	if victim.end-middle < minPart/2 {
+		return nil
+	}
+	p := &part{span: span{middle, victim.end}, mode: parallel, gen: t.gen}
+	victim.end = middle
+	return p
+}
+
+// ahead says where the next read of a part goes and how long it is, and marks
+// it as under way.
+func (t *transfer) ahead(p *part, most int) (off int64, n int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n = int(min(int64(most), p.end-p.off))
+	p.busy = p.off + int64(n)
+	return p.off, n
+}
+
+// left is what of a part is still to come.
+func (t *transfer) left(p *part) span {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return p.span
+}
+
+// back takes a part off the list of those that are out.
+func (t *transfer) back(p *part) {
+	if i := slices.Index(t.out, p); i >= 0 {
+		t.out = slices.Delete(t.out, i, i+1)
+	}
 }
 
 // idle says that all parts have come.
 func (t *transfer) idle() bool {
-	return t.out == 0 && t.waiting == 0 && !t.again && len(t.todo) == 0 && len(t.retries) == 0
+	return len(t.out) == 0 && t.waiting == 0 && !t.again && len(t.todo) == 0 && len(t.retries) == 0
 }
 
 func (t *transfer) generation() int {
@@ -139,8 +198,9 @@ func (t *transfer) setSize(n int64) {
 	t.moved.Broadcast()
 }
 
-// wrote notes that data stands in the file, and in the log.
-func (t *transfer) wrote(off int64, data []byte) error {
+// wrote notes that a part's next data stands in the file, and in the log.
+func (t *transfer) wrote(p *part, data []byte) error {
+	off := p.off // only its own reader moves it
 	if t.log != nil {
 		if err := t.log.wrote(off, data); err != nil {
 			return err
@@ -148,6 +208,7 @@ func (t *transfer) wrote(off int64, data []byte) error {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	p.off += int64(len(data))
 	front := t.have.front()
 	t.have.add(span{off, off + int64(len(data))})
 	if t.have.front() != front {

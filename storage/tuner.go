@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/sedna-io/containerd-shim-sedna/storage/source"
 )
 
@@ -16,16 +18,22 @@ const (
 	tick       = 40 * time.Millisecond
 	// worth of one request in bytes, so that many small files count as work.
 	requestWorth = 128 << 10
-	// gain is how much faster twice the connections must be to be kept.
-	gain = 1.12
-	// holdFor ticks a limit is kept before more is tried again; twice as long
-	// after each time that it didn't help.
-	holdFor, maxHold = 12, 200
+	// window is how long a number of connections is watched before another is
+	// tried: servers send in bursts, and a network needs some round trips.
+	window = 500 * time.Millisecond
+	// enough of the speed must remain for fewer connections to be kept.
+	enough = 0.95
+	// longest is how many windows a number is kept before another is tried.
+	longest = 32
+	// busy is how much of one core means that connections aren't what is short.
+	busy = 0.85
 )
 
-// tuner finds how many connections help. It doubles them as long as that makes
-// the whole faster, goes back when it doesn't, and tries again later, since
-// other users of the network come and go.
+// tuner finds how many connections help. It begins with a few and doubles them
+// every tick up to the most allowed, unless this process is busy enough with
+// those it has: a start that takes its time would be most of a download. Then
+// it finds out whether fewer do as well, and now and then whether more would,
+// since other users of the network come and go.
 type tuner struct {
 	max   int64
 	now   atomic.Int64 // connections at most
@@ -58,40 +66,33 @@ func (t *tuner) failed(err error) {
 	}
 }
 
-// climb is where the search stands.
-type climb struct {
-	base    float64 // what the limit before brought
-	trial   bool
-	settled bool // the new connections have had a tick to begin
-	hold    int
-	next    int // how long the next hold is
-}
-
 // run tunes until ctx ends.
 func (t *tuner) run(ctx context.Context, e *engine) {
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
-	c := climb{next: holdFor}
-	score, bytes, at := t.score.Load(), t.bytes.Load(), time.Now()
+	s := search{ramp: true}
+	last := t.sample()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
 		}
-		s, b, now := t.score.Load(), t.bytes.Load(), time.Now()
-		seconds := now.Sub(at).Seconds()
 		e.mu.Lock()
-		active := e.active
+		active := int64(e.active)
 		e.mu.Unlock()
+		now := t.sample()
+		seconds := now.at.Sub(last.at).Seconds()
 		if active > 0 {
-			t.rate.Store(int64(float64(b-bytes) / seconds / float64(active)))
+			t.rate.Store(int64(float64(now.bytes-last.bytes) / seconds / float64(active)))
 		}
 		before := t.now.Load()
-		if int64(active) >= before {
-			t.now.Store(c.step(before, t.max, float64(s-score)/seconds))
+		if active >= before && now.score > last.score {
+			t.now.Store(s.step(before, t.max, now, now.cpu-last.cpu >= busy*seconds))
+		} else {
+			s.begin(now) // what happens now says nothing about the limit
 		}
-		score, bytes, at = s, b, now
+		last = now
 		if t.now.Load() > before {
 			e.mu.Lock()
 			e.changed.Broadcast()
@@ -100,32 +101,75 @@ func (t *tuner) run(ctx context.Context, e *engine) {
 	}
 }
 
-// step returns the next limit, given what the present one brings.
-func (c *climb) step(limit, most int64, rate float64) int64 {
+// sample is what was done up to a moment.
+type sample struct {
+	at           time.Time
+	score, bytes int64
+	cpu          float64 // seconds of this process
+}
+
+func (t *tuner) sample() sample {
+	var r unix.Rusage
+	_ = unix.Getrusage(unix.RUSAGE_SELF, &r) // else it is never busy
+	return sample{time.Now(), t.score.Load(), t.bytes.Load(), float64(r.Utime.Nano()+r.Stime.Nano()) / 1e9}
+}
+
+// search is where the looking for the right number stands.
+type search struct {
+	ramp   bool
+	from   sample  // where the window began; zero before the first
+	before int64   // the number that a trial would go back to; 0 without a trial
+	rate   float64 // what that number brought
+	hold   int     // windows until the next trial
+	held   int     // how many the last hold was
+	up     bool    // the next trial is of more
+}
+
+// begin starts a window.
+func (s *search) begin(now sample) { s.from = now }
+
+// step returns the number of connections for the next tick.
+func (s *search) step(limit, most int64, now sample, busy bool) int64 {
+	if s.ramp {
+		s.from = now
+		if !busy && limit < most {
+			return min(2*limit, most)
+		}
+		s.ramp = false
+		return limit
+	}
+	d := now.at.Sub(s.from.at)
+	if d < window {
+		return limit
+	}
+	rate := float64(now.score-s.from.score) / d.Seconds()
+	s.from = now
 	switch {
-	case c.trial && !c.settled:
-		// The new connections were being made: a good tick counts, a bad one
-		// is not held against them yet.
-		if rate < c.base*gain {
-			c.settled = true
-			return limit
-		}
-		fallthrough
-	case c.trial:
-		c.trial = false
-		if rate < c.base*gain {
-			c.hold, c.next = c.next, min(2*c.next, maxHold)
-			return max(1, limit/2)
-		}
-	case c.hold > 0:
-		c.hold--
-		c.base = 0.7*c.base + 0.3*rate
+	case s.before > limit && rate >= enough*s.rate:
+		s.before, s.rate, s.hold, s.held = 0, rate, 0, 0 // fewer do as well; fewer still?
+	case s.before != 0 && s.before < limit && rate*enough >= s.rate:
+		s.before, s.rate, s.hold, s.held = 0, rate, 0, 0
+	case s.before != 0:
+		back := s.before
+		s.before, s.up = 0, !s.up
+		s.held = min(max(2*s.held, 2), longest)
+		s.hold = s.held
+		return back
+	default:
+		s.rate = rate
+	}
+	if s.hold > 0 {
+		s.hold--
 		return limit
 	}
-	c.base = rate
-	if rate == 0 || limit >= most {
+	next := max(1, limit/2)
+	if s.up || limit == 1 {
+		next = min(2*limit, most)
+	}
+	if next == limit {
+		s.up = !s.up
 		return limit
 	}
-	c.trial, c.settled = true, false
-	return min(2*limit, most)
+	s.before = limit
+	return next
 }

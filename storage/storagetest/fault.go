@@ -19,7 +19,7 @@ import (
 type Fault func(w http.ResponseWriter, r *http.Request, good http.Handler)
 
 // Choose picks the fault for a request that is the nth of its path, from 1; nil
-// is none.
+// is none. A server calls it for one request at a time.
 type Choose func(n int, r *http.Request) Fault
 
 // Always picks a fault every time.
@@ -54,9 +54,11 @@ type Server struct {
 
 	good   http.Handler
 	mu     sync.Mutex
-	choose Choose         // guarded by mu
-	seen   map[string]int // requests by path; guarded by mu
-	hook   func(*http.Request)
+	choose Choose              // guarded by mu, which is held while it is called
+	seen   map[string]int      // requests by path; guarded by mu
+	hook   func(*http.Request) // likewise
+	served atomic.Pointer[func(int64)]
+	pace   atomic.Int64
 }
 
 // Serve starts a server on loopback that the test's end stops.
@@ -95,7 +97,7 @@ func (s *Server) Set(choose Choose) {
 	clear(s.seen)
 }
 
-// Watch calls f with every request before it is answered.
+// Watch calls f with every request before it is answered, one at a time.
 func (s *Server) Watch(f func(*http.Request)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -107,30 +109,61 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.Requests.Add(1)
 	s.mu.Lock()
 	s.seen[r.URL.Path]++
-	n, choose, hook := s.seen[r.URL.Path], s.choose, s.hook
-	s.mu.Unlock()
-	if hook != nil {
-		hook(r)
+	if s.hook != nil {
+		s.hook(r)
 	}
-	counted := &countingWriter{ResponseWriter: w, n: &s.Served}
-	if choose != nil {
-		if f := choose(n, r); f != nil {
-			f(counted, r, s.good)
-			return
-		}
+	var f Fault
+	if s.choose != nil {
+		f = s.choose(s.seen[r.URL.Path], r)
+	}
+	s.mu.Unlock()
+	counted := &countingWriter{ResponseWriter: w, server: s}
+	if f != nil {
+		f(counted, r, s.good)
+		return
 	}
 	s.good.ServeHTTP(counted, r)
 }
 
+// OnServed calls f with the number of bytes served whenever it grows; nil ends
+// that.
+func (s *Server) OnServed(f func(total int64)) {
+	if f == nil {
+		s.served.Store(nil)
+		return
+	}
+	s.served.Store(&f)
+}
+
+// Pace has bodies written in pieces of n bytes, each when the one before has
+// had time to be read, so that what was served has mostly arrived. 0 ends that.
+func (s *Server) Pace(n int64) { s.pace.Store(n) }
+
 type countingWriter struct {
 	http.ResponseWriter
-	n *atomic.Int64
+	server *Server
 }
 
 func (c *countingWriter) Write(p []byte) (int, error) {
-	n, err := c.ResponseWriter.Write(p)
-	c.n.Add(int64(n))
-	return n, err
+	total := 0
+	for len(p) > 0 {
+		piece := p
+		if n := c.server.pace.Load(); n > 0 {
+			piece = p[:min(int64(len(p)), n)]
+			time.Sleep(time.Millisecond) // a stream's speed, nothing waits for it
+		}
+		n, err := c.ResponseWriter.Write(piece)
+		total += n
+		p = p[n:]
+		served := c.server.Served.Add(int64(n))
+		if f := c.server.served.Load(); f != nil {
+			(*f)(served)
+		}
+		if err != nil {
+			return total, err
+		}
+	}
+	return total, nil
 }
 
 func (c *countingWriter) Unwrap() http.ResponseWriter { return c.ResponseWriter }
