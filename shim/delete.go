@@ -38,7 +38,11 @@ func (m Manager) Stop(ctx context.Context, id string) (containerdshim.StopStatus
 	case err != nil:
 		return containerdshim.StopStatus{}, fmt.Errorf("look for gVisor's state: %w", err)
 	}
-	return gvisorshim.NewShimManager(m.name).Stop(ctx, id)
+	status, err := gvisorshim.NewShimManager(m.name).Stop(ctx, id)
+	if err != nil {
+		return status, err
+	}
+	return status, removeCgroup(".", id)
 }
 
 // removeSocket removes the socket of a shim that died: only an orderly end does

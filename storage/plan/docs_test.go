@@ -43,7 +43,7 @@ func TestEveryAnnotationAndCredentialIsDocumented(t *testing.T) {
 // Examples are what people copy.
 func TestTheAnnotationsInExamplesAreValid(t *testing.T) {
 	found := 0
-	for _, name := range []string{"annotations.md", "credentials.md", "migrating.md"} {
+	for _, name := range []string{"../README.md", "annotations.md", "credentials.md", "migrating.md"} {
 		for _, block := range regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(readDoc(t, name), -1) {
 			for document := range strings.SplitSeq(block[1], "\n---\n") {
 				var object struct {
@@ -63,7 +63,7 @@ func TestTheAnnotationsInExamplesAreValid(t *testing.T) {
 			}
 		}
 	}
-	if found < 4 {
+	if found < 5 {
 		t.Errorf("only %d examples were found", found)
 	}
 }

@@ -95,6 +95,9 @@ func Of(pod manifest.Pod, node Node) Preview {
 
 func title(pod manifest.Pod) string {
 	name := strings.TrimSuffix(pod.Object, "/")
+	if name == "" {
+		name = "a pod without a kind"
+	}
 	if pod.Path != "" {
 		name += " " + pod.Path
 	}
