@@ -4,6 +4,7 @@ package volumes
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -84,7 +85,7 @@ func (d Decisions) Find(name string) (Volume, bool) {
 func Decide(spec *specs.Spec, v *PodVolumes, n Node, download string) (Decisions, []string, error) {
 	d := Decisions{UID: v.uid, PodsDir: v.podsDir, Auto: n.AutoHint}
 	hinted := typeKeys(spec.Annotations)
-	if shm := hintedShm(spec); shm {
+	if hintedShm(spec) {
 		delete(hinted, shmName) // an earlier rewrite's, not the pod's
 	}
 	logged := loggedUID(spec.Annotations)
@@ -113,17 +114,7 @@ func Decide(spec *specs.Spec, v *PodVolumes, n Node, download string) (Decisions
 		decided[download] = decideDownload(v, download, path)
 	}
 	if n.AutoHint {
-		for _, name := range v.emptyDirs() {
-			if _, ok := decided[name]; ok {
-				continue
-			}
-			if forced, _ := forceShared(spec.Annotations, name); forced {
-				continue
-			}
-			if volume, ok := autoHint(v, name); ok {
-				decided[name] = volume
-			}
-		}
+		autoHints(spec, v, decided)
 	}
 	if logged != "" && logged != v.uid {
 		notes = append(notes, dropHints(decided, logged, v.uid)...)
@@ -206,6 +197,21 @@ func decideDownload(v *PodVolumes, name, path string) Volume {
 	return volume
 }
 
+// autoHints decides about the emptyDirs about which nobody has said anything.
+func autoHints(spec *specs.Spec, v *PodVolumes, decided map[string]Volume) {
+	for _, name := range v.emptyDirs() {
+		if _, ok := decided[name]; ok {
+			continue
+		}
+		if forced, _ := forceShared(spec.Annotations, name); forced {
+			continue
+		}
+		if volume, ok := autoHint(v, name); ok {
+			decided[name] = volume
+		}
+	}
+}
+
 // autoHint makes the hint that nobody wrote for an empty emptyDir. runsc would
 // give its own tmpfs the defaults of a fresh one, so it is told what the folder
 // looks like.
@@ -250,6 +256,10 @@ func folderOptions(path string) (options string, memory bool, err error) {
 	return options, memory, nil
 }
 
+// errOwnFS is about a folder with a file system of its own that isn't a tmpfs,
+// such as that of medium HugePages.
+var errOwnFS = errors.New("neither on kubelet's disk nor a tmpfs")
+
 // sizeOf returns the size of the file system that path is on, 0 if it has no
 // limit, and whether path is the root of a tmpfs, as an emptyDir of medium
 // Memory is. A folder on a disk doesn't become memory because kubelet's root is
@@ -260,7 +270,14 @@ func sizeOf(path string) (size uint64, memory bool, err error) {
 	if err := cmp.Or(unix.Statfs(path, &fs), unix.Stat(path, &own), unix.Stat(filepath.Dir(path), &parent)); err != nil {
 		return 0, false, err
 	}
-	return fs.Blocks * uint64(fs.Bsize), fs.Type == unix.TMPFS_MAGIC && own.Dev != parent.Dev, nil
+	size = fs.Blocks * uint64(fs.Bsize)
+	switch {
+	case own.Dev == parent.Dev:
+		return size, false, nil
+	case fs.Type == unix.TMPFS_MAGIC:
+		return size, true, nil
+	}
+	return 0, false, errOwnFS
 }
 
 // dropHints gives up all hints: gVisor's rewrite would look for the volumes of

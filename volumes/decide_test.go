@@ -123,7 +123,8 @@ func hintFields(spec *specs.Spec, name string) string {
 }
 
 // The matrix of what a pod may write for an emptyDir, its contents, and what
-// the sandbox and a container then get.
+// the sandbox and a container then get: google/gvisor#14033, #8275 (one side
+// wrong changes the medium), #13595 (downloads hidden by runsc's tmpfs).
 func TestHintsAndMountsAgree(t *testing.T) {
 	for _, kind := range []string{"tmpfs", "bind"} {
 		for _, share := range []string{"container", "pod", "shared"} {
@@ -266,6 +267,7 @@ func TestTheGCSFuseVolumeMayUseItsSocket(t *testing.T) {
 	}
 }
 
+// google/gvisor#11326: nobody writes hints on a cluster of one's own.
 func TestAutoHintsTellWhatTheFolderIsLike(t *testing.T) {
 	n, dir := node(t, "disk/", "memory/", "full/x", "forced/", "byhand/", "models/")
 	n.AutoHint = true
@@ -310,6 +312,20 @@ func TestAutoHintsTellWhatTheFolderIsLike(t *testing.T) {
 	}
 }
 
+func TestAutoHintsLeaveFileSystemsOfOtherKindsAlone(t *testing.T) {
+	n, dir := node(t, "pages/")
+	n.AutoHint = true
+	if err := unix.Mount("ramfs", dir("pages"), "ramfs", 0, ""); err != nil { // for hugetlbfs, which not every kernel has
+		t.Skipf("needs the privilege to mount: %v", err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(dir("pages"), unix.MNT_DETACH) })
+	sandbox := sandboxOf(nil)
+	decide(t, sandbox, n, "")
+	if got := hintFields(sandbox, "pages"); got != "" {
+		t.Errorf("hint %q", got)
+	}
+}
+
 func TestAutoHintsKeepWhatThePodWrote(t *testing.T) {
 	n, _ := node(t, "v/")
 	n.AutoHint = true
@@ -324,6 +340,8 @@ func subPathOf(n Node, volume string) string {
 	return filepath.Join(n.KubeletRoot, "pods", ownUID, "volume-subpaths", volume, "main", "0")
 }
 
+// kata-containers/kata-containers#12218, google/gvisor#11345: a subPath silently
+// shows other files than the volume.
 func TestASubPathOfAVolumeInsideTheSandboxIsRefusedInAutoMode(t *testing.T) {
 	n, _ := node(t, "v/", "w/", "full/x")
 	n.AutoHint = true
@@ -416,6 +434,7 @@ func TestARootBehindALinkWorksInBothSpellings(t *testing.T) {
 	}
 }
 
+// openkruise/agents#698.
 func TestBidirectionalPropagationIsExplained(t *testing.T) {
 	n, dir := node(t, "v/")
 	d, _ := decide(t, sandboxOf(nil), n, "")

@@ -172,6 +172,7 @@ func TestAMountThroughASymbolicLinkIsOneOfTheVolume(t *testing.T) {
 	want(t, spec, []string{"V0=/opt/models/host/model.bin"}, bind(source, "/opt/models", "rbind", "ro"))
 }
 
+// kata-containers/kata-containers#12218: a subPath comes from another path.
 func TestAVariableIsRelativeToTheSubPathThatShowsIt(t *testing.T) {
 	p := newPod(t, "host/a/model.bin", "host/b/data.bin")
 	sub := p.subPath(t, 0, "host/a")
