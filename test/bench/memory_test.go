@@ -14,8 +14,8 @@ import (
 	"github.com/sedna-io/containerd-shim-sedna/test/testutil/node"
 )
 
-// rounds is how many pods of each kind are weighed.
-const rounds = 9
+// weighings is how many pods of each kind are weighed.
+const weighings = 9
 
 // gvisorConfig is where gVisor's shim looks for its grouping, whatever
 // ConfigPath says: gvisor pkg/shim/v1/runsc/options.go:GetRuntimeOptions.
@@ -49,7 +49,7 @@ func compareMemory(b *testing.B, containers int) {
 	n := testutil.Node(b)
 	weights := make([][]float64, len(kinds))
 	processes := make([]int, len(kinds))
-	for range rounds {
+	for range weighings {
 		for i, k := range kinds {
 			weight, count := weigh(b, n, k, containers)
 			weights[i] = append(weights[i], weight)
