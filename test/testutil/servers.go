@@ -3,11 +3,8 @@
 package testutil
 
 import (
-	"context"
 	"fmt"
-	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/sedna-io/containerd-shim-sedna/test/testutil/node"
 	"github.com/sedna-io/containerd-shim-sedna/test/testutil/s3"
@@ -70,20 +67,10 @@ func (n TestNode) S3(t testing.TB) *s3.Server {
 	if sharedS3.server != nil {
 		return sharedS3.server
 	}
-	server, err := StartS3(Context(t), n.Node)
+	server, err := node.StartS3(Context(t), n.Node)
 	if err != nil {
 		t.Fatal(err)
 	}
 	sharedS3.server = server
 	return server
-}
-
-// StartS3 starts an S3 server that pods of a node reach.
-func StartS3(ctx context.Context, n *node.Node) (*s3.Server, error) {
-	server, err := s3.Start(ctx, filepath.Join(node.Dir, "s3"), node.Address)
-	if err != nil {
-		return nil, err
-	}
-	n.Adopt(server.PID())
-	return server, node.Poll(ctx, 10*time.Second, server.Ready)
 }

@@ -27,7 +27,11 @@ import (
 type Node struct {
 	CRI runtimeapi.RuntimeServiceClient
 	// DNS is the name server that pods ask.
-	DNS    *dns.Server
+	DNS *dns.Server
+	// ReadyAfter and ImagesAfter are how long containerd took to be ready, and
+	// the images to be imported after that.
+	ReadyAfter, ImagesAfter time.Duration
+
 	images runtimeapi.ImageServiceClient
 	conn   *grpc.ClientConn
 
@@ -62,12 +66,16 @@ func (n *Node) start(ctx context.Context, opts Options) error {
 	if err := os.MkdirAll(filepath.Join(KubeletRoot, "pods"), 0o750); err != nil {
 		return err
 	}
+	began := time.Now()
 	if err := n.startDaemon(ctx); err != nil {
 		return err
 	}
+	n.ReadyAfter = time.Since(began)
+	began = time.Now()
 	if err := n.loadImages(ctx); err != nil {
 		return err
 	}
+	n.ImagesAfter = time.Since(began)
 	n.before, err = takeBaseline()
 	return err
 }
