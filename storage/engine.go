@@ -64,6 +64,7 @@ type engine struct {
 	finishing int                           // transfers being checked and unpacked
 	err       error                         // the first failure
 	owners    map[string]int                // who placed what, where archives merge
+	opened    map[string]bool               // partial files by name
 }
 
 // next waits for something to do and for leave to do it; nil when all is done.
