@@ -50,6 +50,9 @@ type engine struct {
 	speed   *throttle
 
 	cancel context.CancelCauseFunc
+	shared bool // see Shared
+	every  time.Duration
+	watch  func([]FileProgress) // nil for nobody
 
 	bytes, fetched, files, expected atomic.Int64
 	names                           atomic.Int64 // given to files of .sedna

@@ -26,4 +26,3 @@ func FuzzIndex(f *testing.F) {
 		}
 	})
 }
-

@@ -39,7 +39,9 @@ func Below(n *ranged.Network, base string, c plan.Credentials) (*Source, error) 
 		return nil, err
 	}
 	client.Follow = true
-	client.Who = c.From
+	if !c.BearerToken.IsZero() || !c.Username.IsZero() || len(c.Headers) > 0 {
+		client.Who = c.From
+	}
 	client.Authorize = authorize(parsed.User, c)
 	if parsed.User != nil {
 		client.Who = "the URL"
