@@ -15,6 +15,8 @@ import (
 	containerdshim "github.com/containerd/containerd/v2/pkg/shim"
 	"golang.org/x/sys/unix"
 	gvisorshim "gvisor.dev/gvisor/pkg/shim/v1"
+
+	"github.com/sedna-io/containerd-shim-sedna/internal/version"
 )
 
 // gvisorState is the file in a bundle that gVisor's Create writes first and its
@@ -67,5 +69,10 @@ func removeSocket() error {
 // Info implements containerdshim.Manager: the features are those of runsc, which
 // containerd matches against what a pod asks for.
 func (m Manager) Info(ctx context.Context, options io.Reader) (*types.RuntimeInfo, error) {
-	return gvisorshim.NewShimManager(m.name).Info(ctx, options)
+	info, err := gvisorshim.NewShimManager(m.name).Info(ctx, options)
+	if err != nil {
+		return nil, err
+	}
+	info.Version = &types.RuntimeVersion{Version: version.Version}
+	return info, nil
 }
