@@ -44,13 +44,9 @@ func New(n *ranged.Network, d plan.Download, c plan.Credentials) (*Source, error
 	if err != nil {
 		return nil, err
 	}
-<<<<<<< HEAD
-=======
 	if !c.Cover(d.URL) {
 		c = plan.Credentials{Region: c.Region}
 	}
-	client.Who = c.From
->>>>>>> itest3
 	s := &Source{
 		client: client, retry: &n.Retry, where: where, bucket: d.URL.Host,
 		key: strings.TrimSuffix(d.URL.Path, "/"),
