@@ -22,15 +22,26 @@ func (n TestNode) Web(t testing.TB) *web.Server {
 	return server
 }
 
-// TLS starts an https server that pods reach, and returns its authority.
-func (n TestNode) TLS(t testing.TB, names ...string) (*web.Server, []byte) {
+// Authority makes an authority that nobody knows.
+func (n TestNode) Authority(t testing.TB) *web.Authority {
 	t.Helper()
-	server, ca, err := web.StartTLS(node.Address, names...)
+	ca, err := web.NewAuthority()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ca
+}
+
+// TLS starts an https server that pods reach, with a certificate of the
+// authority.
+func (n TestNode) TLS(t testing.TB, ca *web.Authority, names ...string) *web.Server {
+	t.Helper()
+	server, err := ca.Start(node.Address, names...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = server.Close() })
-	return server, ca
+	return server
 }
 
 // Bucket is a bucket made for a test, on a server that all tests share.
