@@ -69,7 +69,7 @@ func lookInFiles(t *testing.T, dirs ...string) {
 				return err
 			case entry.IsDir() && entry.Name() == "rootfs":
 				return filepath.SkipDir
-			case !entry.Type().IsRegular():
+			case !entry.Type().IsRegular() || entry.Name() == "null-netns": // which can't be read
 				return nil
 			}
 			content, err := os.ReadFile(name)

@@ -45,7 +45,7 @@ func TestEveryKindOfLeftoverIsSeen(t *testing.T) {
 		"network namespace": {named: "network namespace", leave: leaveFile("/run/netns/left")},
 		"runsc state":       {named: "runsc state", leave: leaveFile(filepath.Join(node.RunscState, "left"))},
 		"pod volume":        {named: "pod volumes", leave: leaveFile(filepath.Join(node.KubeletRoot, "pods", "left"))},
-		"run file":          {named: "run files", leave: leaveFile("/run/sedna/left")},
+		"run file":          {named: "run files", leave: leaveFile("/run/sedna/pods/left")},
 		"cgroup": {named: "cgroup ", leave: func(t *testing.T) func() {
 			dir := filepath.Join(isolate.Hierarchies()[0], isolate.Cgroup(), "left")
 			if err := os.MkdirAll(dir, 0o755); err != nil {
