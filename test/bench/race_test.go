@@ -3,13 +3,13 @@
 package bench
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -21,10 +21,10 @@ type contender struct {
 	env  []string
 }
 
-// run is one measured process.
+// result is one measured process.
 type result struct {
-	wall, cpu time.Duration
-	rss       int64 // bytes at most
+	wall time.Duration
+	rss  int64 // bytes at most
 }
 
 func (c contender) run(t testing.TB, scratch string) result {
@@ -38,14 +38,41 @@ func (c contender) run(t testing.TB, scratch string) result {
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Env = append(os.Environ(), c.env...)
 	cmd.Dir = dir
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
 	began := time.Now()
-	out, err := cmd.CombinedOutput()
-	wall := time.Since(began)
-	if err != nil {
-		t.Fatalf("%s: %v\n%s", c.name, err, out)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
 	}
-	usage := cmd.ProcessState.SysUsage().(*syscall.Rusage)
-	return result{wall, cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), usage.Maxrss << 10}
+	done := make(chan struct{})
+	peak := make(chan int64)
+	go func() { peak <- watchMemory(cmd.Process.Pid, done) }()
+	err = cmd.Wait()
+	wall := time.Since(began)
+	close(done)
+	rss := <-peak
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", c.name, err, out.String())
+	}
+	return result{wall, rss}
+}
+
+// watchMemory reads a process's peak until done. A child's rusage won't do: it
+// begins with the peak of the process that forked it.
+func watchMemory(pid int, done chan struct{}) (peak int64) {
+	for {
+		status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+		if _, rest, ok := bytes.Cut(status, []byte("VmHWM:")); ok {
+			var kib int64
+			_, _ = fmt.Sscan(string(rest), &kib)
+			peak = max(peak, kib<<10)
+		}
+		select {
+		case <-done:
+			return peak
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
 }
 
 // rounds is how many interleaved pairs are run.

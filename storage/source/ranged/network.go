@@ -25,7 +25,7 @@ const (
 	headerTimeout   = 60 * time.Second // a slow object store may take long to find a first byte
 	keepAlive       = 15 * time.Second
 	idleTimeout     = 30 * time.Second
-	readBuffer      = 64 << 10
+	readBuffer      = 32 << 10 // a small object with its headers; large reads go around it
 	maxHeader       = 256 << 10
 	maxRedirects    = 10
 	maxErrorBody    = 16 << 10
