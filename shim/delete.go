@@ -15,6 +15,8 @@ import (
 	containerdshim "github.com/containerd/containerd/v2/pkg/shim"
 	"golang.org/x/sys/unix"
 	gvisorshim "gvisor.dev/gvisor/pkg/shim/v1"
+
+	"github.com/sedna-io/containerd-shim-sedna/internal/version"
 )
 
 // gvisorState is the file in a bundle that gVisor's Create writes first and its
@@ -27,6 +29,9 @@ func (m Manager) Stop(ctx context.Context, id string) (containerdshim.StopStatus
 	if err := removePod("."); err != nil {
 		return containerdshim.StopStatus{}, err
 	}
+	if err := removeSocket(); err != nil {
+		return containerdshim.StopStatus{}, err
+	}
 	killed := containerdshim.StopStatus{ExitedAt: time.Now(), ExitStatus: 128 + int(unix.SIGKILL)}
 	switch _, err := os.Stat(gvisorState); {
 	case errors.Is(err, fs.ErrNotExist):
@@ -35,11 +40,39 @@ func (m Manager) Stop(ctx context.Context, id string) (containerdshim.StopStatus
 	case err != nil:
 		return containerdshim.StopStatus{}, fmt.Errorf("look for gVisor's state: %w", err)
 	}
-	return gvisorshim.NewShimManager(m.name).Stop(ctx, id)
+	status, err := gvisorshim.NewShimManager(m.name).Stop(ctx, id)
+	if err != nil {
+		return status, err
+	}
+	return status, removeCgroup(".", id)
+}
+
+// removeSocket removes the socket of a shim that died: only an orderly end does
+// it otherwise. A container's bundle names the socket of its pod's shim, which
+// may well be alive.
+func removeSocket() error {
+	address, err := containerdshim.ReadAddress(addressFile)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, containerdshim.ErrNoAddress) {
+		return nil
+	} else if err != nil {
+		return fmt.Errorf("read the shim's address: %w", err)
+	}
+	if containerdshim.CanConnect(address) {
+		return nil
+	}
+	if err := containerdshim.RemoveSocket(address); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove a dead shim's socket: %w", err)
+	}
+	return nil
 }
 
 // Info implements containerdshim.Manager: the features are those of runsc, which
 // containerd matches against what a pod asks for.
 func (m Manager) Info(ctx context.Context, options io.Reader) (*types.RuntimeInfo, error) {
-	return gvisorshim.NewShimManager(m.name).Info(ctx, options)
+	info, err := gvisorshim.NewShimManager(m.name).Info(ctx, options)
+	if err != nil {
+		return nil, err
+	}
+	info.Version = &types.RuntimeVersion{Version: version.Version}
+	return info, nil
 }

@@ -80,7 +80,14 @@ func startReaped(cmd *exec.Cmd) (func() (int, error), error) {
 }
 
 // errOutOfTime ends a download that would not be ready in time.
-var errOutOfTime = fmt.Errorf("the time for creating the pod is over: %w", context.DeadlineExceeded)
+var errOutOfTime = outOfTime{}
+
+// outOfTime is context.DeadlineExceeded in words for people.
+type outOfTime struct{}
+
+func (outOfTime) Error() string { return "the time for creating the pod is over" }
+
+func (outOfTime) Unwrap() error { return context.DeadlineExceeded }
 
 // beforeDeadline ends ctx the margin before its deadline, or a twentieth of
 // what is left if that is less: time enough to say how far it got.

@@ -49,6 +49,8 @@ type record struct {
 	Download string `json:"download,omitempty"`
 	// Hints is what was decided about each volume.
 	Hints volumes.Decisions `json:"hints"`
+	// HostDir is the folder below which host paths are mounted, "" for none.
+	HostDir string `json:"hostDir,omitempty"`
 	// Inject is what containers get, nil when the pod asked for nothing.
 	Inject *injection `json:"inject,omitempty"`
 

@@ -97,12 +97,7 @@ func (p *sandbox) decide() (err error) {
 		return err
 	}
 	stripAnnotations(spec.Annotations)
-	p.node = volumes.Node{
-		KubeletRoot:       p.cfg.Shim.KubeletRoot,
-		AutoHint:          p.cfg.Volumes.EmptyDir == "auto",
-		GVisorAnnotations: p.cfg.Shim.GVisorAnnotations,
-		SkipContainers:    p.cfg.Shim.SkipContainers,
-	}
+	p.node = volumes.Node{KubeletRoot: p.cfg.Shim.KubeletRoot, AutoHint: p.cfg.Volumes.EmptyDir == "auto"}
 	p.volumes, err = volumes.Locate(spec, p.pod.UID, p.node)
 	return err
 }
@@ -140,7 +135,7 @@ func (p *sandbox) hint() error {
 	if err != nil {
 		return err
 	}
-	p.logAll(notes)
+	p.warn(notes)
 	p.record.Hints = decisions
 	decisions.ApplySandbox(p.bundle.Spec)
 	setPodsDir(p.volumes.PodsDir())
@@ -159,9 +154,10 @@ func (p *sandbox) undo() {
 	}
 }
 
-func (p *sandbox) logAll(notes []string) {
+// warn logs what the pod asked for and doesn't get.
+func (p *sandbox) warn(notes []string) {
 	for _, note := range notes {
-		p.log.Info(note)
+		p.log.Warn(note)
 	}
 }
 

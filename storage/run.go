@@ -34,6 +34,12 @@ func Run(ctx context.Context, root *os.Root, req worker.Request, emit func(worke
 		return nil, err
 	}
 	defer tree.Close()
+	err = tree.Lock(ctx, func() {
+		emit(worker.Event{Progress: &worker.Progress{Waiting: "another download into this volume"}})
+	})
+	if err != nil {
+		return nil, err
+	}
 	network, err := ranged.NewNetwork(req.Network, concurrency(&req))
 	if err != nil {
 		return nil, err

@@ -16,6 +16,9 @@ import (
 // ApplyContainer makes the mounts of one of the pod's containers follow the
 // decisions, and returns lines for the log. A second run changes nothing.
 func (d Decisions) ApplyContainer(spec *specs.Spec) (notes []string, err error) {
+	if err := checkPropagation(spec); err != nil {
+		return nil, err
+	}
 	for i := range spec.Mounts {
 		m := &spec.Mounts[i]
 		if v, ok := d.at(m.Source); ok {
@@ -34,6 +37,20 @@ func (d Decisions) ApplyContainer(spec *specs.Spec) (notes []string, err error) 
 	}
 	useTmpfs(spec)
 	return append(notes, d.silence(spec)...), nil
+}
+
+// checkPropagation says more than runsc does about mountPropagation:
+// Bidirectional: gvisor runsc/specutils/fs.go:invalidOptions.
+func checkPropagation(spec *specs.Spec) error {
+	for _, m := range spec.Mounts {
+		for _, option := range m.Options {
+			if option == "shared" || option == "rshared" {
+				return fmt.Errorf("container %q mounts %s at %s with option %s (mountPropagation: Bidirectional), but mounts made inside gVisor don't reach the node: use HostToContainer or None: %w",
+					nameOf(spec), m.Source, m.Destination, option, errdefs.ErrInvalidArgument)
+			}
+		}
+	}
+	return nil
 }
 
 // follow makes the mount m of volume v what the sandbox's hint expects.
@@ -96,17 +113,19 @@ func (d Decisions) isOwnEmptyDir(source string) bool {
 
 // silence removes the type keys by which gVisor's rewrite, which runs after
 // ours, could still change a mount: of hints that the record doesn't know, of
-// another pod's volumes, and of those that were not empty when the sandbox was
-// created but may be by now. It doesn't look at the folders: containers are
-// running and may fill or empty them at any time.
+// another pod's volumes, of those that were not empty when the sandbox was
+// created but may be by now, and of the download volume, which Inject may yet
+// mount. It doesn't look at the folders: containers are running and may fill or
+// empty them at any time.
 func (d Decisions) silence(spec *specs.Spec) (notes []string) {
 	types := typeKeys(spec.Annotations)
 	for _, name := range slices.Sorted(maps.Keys(types)) {
 		for _, key := range types[name] {
-			if !d.stillActs(spec, name, spec.Annotations[key]) {
+			v, known := d.Find(name)
+			if !v.Download && !d.stillActs(spec, name, spec.Annotations[key]) {
 				continue
 			}
-			if v, ok := d.Find(name); !ok || v.Removed {
+			if !known || v.Removed && !v.Download {
 				notes = append(notes, fmt.Sprintf("annotation %s is ignored: the pod's sandbox was created without it", key))
 			}
 			delete(spec.Annotations, key)

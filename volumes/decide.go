@@ -3,10 +3,12 @@
 package volumes
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
-	"syscall"
 
 	specs "github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
@@ -83,7 +85,7 @@ func (d Decisions) Find(name string) (Volume, bool) {
 func Decide(spec *specs.Spec, v *PodVolumes, n Node, download string) (Decisions, []string, error) {
 	d := Decisions{UID: v.uid, PodsDir: v.podsDir, Auto: n.AutoHint}
 	hinted := typeKeys(spec.Annotations)
-	if shm := hintedShm(spec); shm {
+	if hintedShm(spec) {
 		delete(hinted, shmName) // an earlier rewrite's, not the pod's
 	}
 	logged := loggedUID(spec.Annotations)
@@ -97,6 +99,9 @@ func Decide(spec *specs.Spec, v *PodVolumes, n Node, download string) (Decisions
 	var notes []string
 	decided := map[string]Volume{}
 	for name, keys := range hinted {
+		if download != "" && name == download {
+			continue
+		}
 		volume, lines := decideHinted(spec, v, name, keys)
 		decided[name] = volume
 		notes = append(notes, lines...)
@@ -109,17 +114,7 @@ func Decide(spec *specs.Spec, v *PodVolumes, n Node, download string) (Decisions
 		decided[download] = decideDownload(v, download, path)
 	}
 	if n.AutoHint {
-		for _, name := range v.emptyDirs() {
-			if _, ok := decided[name]; ok {
-				continue
-			}
-			if forced, _ := forceShared(spec.Annotations, name); forced {
-				continue
-			}
-			if volume, ok := autoHint(v, name); ok {
-				decided[name] = volume
-			}
-		}
+		autoHints(spec, v, decided)
 	}
 	if logged != "" && logged != v.uid {
 		notes = append(notes, dropHints(decided, logged, v.uid)...)
@@ -159,13 +154,25 @@ func decideHinted(spec *specs.Spec, v *PodVolumes, name string, keys []string) (
 		notes = append(notes, fmt.Sprintf("volume %q stays a bind mount, since it isn't empty", name))
 	default:
 		volume.Hint = typeTmpfs
-		return volume, notes
+		return volume, append(notes, doubts(spec.Annotations, volume)...)
 	}
 	volume.Forced, volume.NotEmpty = forced, !forced
 	volume.Hint, volume.Share = typeBind, shareShared
 	volume.Retype, volume.Mount = false, ""
 	volume.HostUDS = name == gcsFuseVolume
 	return volume, notes
+}
+
+// doubts says what a hint won't do that its author may expect.
+func doubts(annotations map[string]string, v Volume) []string {
+	share := annotations[hintKey(v.Name, "share")]
+	switch {
+	case v.Mount != typeTmpfs && v.Mount != typeBind:
+		return []string{fmt.Sprintf("volume %q: type %q is neither tmpfs nor bind, so runsc mounts nothing", v.Name, v.Mount)}
+	case v.Mount == typeTmpfs && share != sharePod && share != "container":
+		return []string{fmt.Sprintf("volume %q: with type tmpfs and share %q each container gets a volume of its own; share must be pod or container", v.Name, share)}
+	}
+	return nil
 }
 
 // wroteType is the type as the pod wrote it. runsc refuses a key with more
@@ -188,6 +195,21 @@ func decideDownload(v *PodVolumes, name, path string) Volume {
 	volume.Hint, volume.Share = typeBind, shareShared
 	volume.HostUDS = name == gcsFuseVolume
 	return volume
+}
+
+// autoHints decides about the emptyDirs about which nobody has said anything.
+func autoHints(spec *specs.Spec, v *PodVolumes, decided map[string]Volume) {
+	for _, name := range v.emptyDirs() {
+		if _, ok := decided[name]; ok {
+			continue
+		}
+		if forced, _ := forceShared(spec.Annotations, name); forced {
+			continue
+		}
+		if volume, ok := autoHint(v, name); ok {
+			decided[name] = volume
+		}
+	}
 }
 
 // autoHint makes the hint that nobody wrote for an empty emptyDir. runsc would
@@ -215,35 +237,47 @@ func autoHint(v *PodVolumes, name string) (Volume, bool) {
 	return volume, true
 }
 
-// folderOptions describes a folder in the options of a tmpfs. The size is that
-// of its file system if that is a tmpfs, so that it is the folder's alone; on a
-// disk kubelet watches the usage.
+// folderOptions describes a folder in the options of a tmpfs, with the size of
+// the file system that it is on: runsc's own would have half the sandbox's
+// memory, or 8 EiB where it is backed by a file.
 func folderOptions(path string) (options string, memory bool, err error) {
 	var stat unix.Stat_t
 	if err := unix.Lstat(path, &stat); err != nil {
 		return "", false, err
 	}
-	options = fmt.Sprintf("mode=%o,uid=%d,gid=%d", stat.Mode&0o7777, stat.Uid, stat.Gid)
-	size, memory, err := tmpfsSize(path)
-	if err != nil || !memory {
-		return options, false, err
+	size, memory, err := sizeOf(path)
+	if err != nil {
+		return "", false, err
 	}
+	options = fmt.Sprintf("mode=%o,uid=%d,gid=%d", stat.Mode&0o7777, stat.Uid, stat.Gid)
 	if size > 0 {
 		options = fmt.Sprintf("size=%d,%s", size, options)
 	}
-	return options, true, nil
+	return options, memory, nil
 }
 
-// tmpfsSize returns the size of the tmpfs that path is on; 0 is no limit.
-func tmpfsSize(path string) (size uint64, memory bool, err error) {
-	var fs syscall.Statfs_t
-	if err := syscall.Statfs(path, &fs); err != nil {
+// errOwnFS is about a folder with a file system of its own that isn't a tmpfs,
+// such as that of medium HugePages.
+var errOwnFS = errors.New("neither on kubelet's disk nor a tmpfs")
+
+// sizeOf returns the size of the file system that path is on, 0 if it has no
+// limit, and whether path is the root of a tmpfs, as an emptyDir of medium
+// Memory is. A folder on a disk doesn't become memory because kubelet's root is
+// on a tmpfs.
+func sizeOf(path string) (size uint64, memory bool, err error) {
+	var fs unix.Statfs_t
+	var own, parent unix.Stat_t
+	if err := cmp.Or(unix.Statfs(path, &fs), unix.Stat(path, &own), unix.Stat(filepath.Dir(path), &parent)); err != nil {
 		return 0, false, err
 	}
-	if fs.Type != unix.TMPFS_MAGIC {
-		return 0, false, nil
+	size = fs.Blocks * uint64(fs.Bsize)
+	switch {
+	case own.Dev == parent.Dev:
+		return size, false, nil
+	case fs.Type == unix.TMPFS_MAGIC:
+		return size, true, nil
 	}
-	return fs.Blocks * uint64(fs.Bsize), true, nil
+	return 0, false, errOwnFS
 }
 
 // dropHints gives up all hints: gVisor's rewrite would look for the volumes of

@@ -70,7 +70,7 @@ func isSubPathOf(source, volume string) bool {
 // resolve finds for each path that a variable names where the container sees
 // it, by the first mount that shows it. uncovered says that some are seen
 // through none: their place is below MountPath.
-func (in Injection) resolve(spec *specs.Spec, mounts []downloadMount) (paths map[string]string, uncovered bool, err error) {
+func (in Injection) resolve(mounts []downloadMount) (paths map[string]string, uncovered bool, err error) {
 	paths = map[string]string{}
 	for _, variable := range in.Variables {
 		for _, value := range variable.Values {

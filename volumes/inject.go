@@ -52,7 +52,7 @@ func Inject(spec *specs.Spec, name string, in Injection) (notes []string, err er
 	if !in.wants(name) {
 		return nil, nil
 	}
-	paths, uncovered, err := in.resolve(spec, downloads)
+	paths, uncovered, err := in.resolve(downloads)
 	if err != nil {
 		return nil, fmt.Errorf("container %q: %w", name, err)
 	}

@@ -20,10 +20,6 @@ type Node struct {
 	KubeletRoot string
 	// AutoHint hints every emptyDir: empty_dir = "auto".
 	AutoHint bool
-	// GVisorAnnotations are patterns of the dev.gvisor keys that a pod may set.
-	GVisorAnnotations []string
-	// SkipContainers names containers that never get mounts or variables.
-	SkipContainers []string
 }
 
 // DefaultKubeletRoot is kubelet's own default for --root-dir.
@@ -34,7 +30,7 @@ var otherRoots = []string{
 	DefaultKubeletRoot,
 	"/var/lib/k0s/kubelet",
 	"/var/snap/microk8s/common/var/lib/kubelet",
-	"/var/lib/edged", // KubeEdge before 1.13 ran a kubelet of its own
+	"/var/lib/edged", // KubeEdge's edged, before it embedded kubelet
 }
 
 // mountInfo lists the mounts that the shim sees; a test has its own.

@@ -77,8 +77,9 @@ type trial struct {
 	download string
 	auto     bool
 	tree     string
-	// between changes the tree between sandbox and container.
-	between func()
+	// between changes the tree between sandbox and container, and returns what
+	// undoes it.
+	between func() (undo func())
 }
 
 // check compares and returns what is wrong, "" if nothing is.
@@ -86,7 +87,10 @@ func (c trial) check() string {
 	n := Node{KubeletRoot: c.root, AutoHint: c.auto}
 	v, err := Locate(c.sandbox, uidFor(c.sandbox), n)
 	if err != nil {
-		return "Locate: " + err.Error()
+		if plainName(uidFor(c.sandbox)) {
+			return "Locate: " + err.Error()
+		}
+		return ""
 	}
 	d, _, err := Decide(c.sandbox, v, n, c.download)
 	if err != nil {
@@ -179,9 +183,8 @@ func (c trial) addsToSandbox(d Decisions) bool {
 }
 
 func (c trial) checkContainer(d Decisions) string {
-	before := c.tree
 	if c.between != nil {
-		c.between()
+		defer c.between()()
 	}
 	ours := cloneSpec(c.spec)
 	if _, err := d.ApplyContainer(ours); err != nil {
@@ -202,11 +205,11 @@ func (c trial) checkContainer(d Decisions) string {
 	if err != nil {
 		return "gVisor fails on a container: " + err.Error()
 	}
-	if c.between != nil || before != c.tree || c.addsToContainer(d) {
+	if c.between != nil || c.addsToContainer(d) {
 		return ""
 	}
 	for _, v := range d.Volumes { // see silence
-		if v.NotEmpty {
+		if v.NotEmpty || v.Name == gcsFuseVolume {
 			for _, key := range typeKeys(alone.Annotations)[v.Name] {
 				delete(alone.Annotations, key)
 				delete(ours.Annotations, key)

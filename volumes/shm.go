@@ -116,7 +116,7 @@ func shmOptions(options []string, source string) []string {
 	if !hasOption(out, "mode=") {
 		out = append(out, "mode=1777")
 	}
-	if size, memory, err := tmpfsSize(source); err == nil && memory && size > 0 && !hasOption(out, "size=") {
+	if size, memory, err := sizeOf(source); err == nil && memory && size > 0 && !hasOption(out, "size=") {
 		out = append(out, fmt.Sprintf("size=%d", size))
 	}
 	return out

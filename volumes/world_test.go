@@ -121,9 +121,28 @@ func (w *world) trial(rng *rand.Rand) trial {
 				c.spec.Annotations[key] = value
 			}
 		}
-		c.between = func() {}
+		c.between = w.change(pick(rng, names[:4]))
 	}
 	return c
+}
+
+// change fills the emptyDir called name if it is empty, or empties it.
+func (w *world) change(name string) func() (undo func()) {
+	return func() func() {
+		path := filepath.Join(w.root, "pods", ownUID, "volumes", emptyDirPlugin, name)
+		aside := path + ".aside"
+		if err := os.Rename(path, aside); err != nil {
+			return func() {} // there is none
+		}
+		_ = os.Mkdir(path, 0o777)
+		if empty, err := isEmpty(aside); empty && err == nil {
+			_ = os.WriteFile(filepath.Join(path, "new"), nil, 0o666)
+		}
+		return func() {
+			_ = os.RemoveAll(path)
+			_ = os.Rename(aside, path)
+		}
+	}
 }
 
 // hints are a pod's annotations, good and bad.

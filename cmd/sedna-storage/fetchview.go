@@ -78,9 +78,9 @@ func (l *latest) sofar() string {
 		return ""
 	}
 	if p.Total > 0 {
-		return fmt.Sprintf(" with %s of %s there", amount(p.Bytes), amount(p.Total))
+		return fmt.Sprintf(" with %s of %s there", size(p.Bytes), size(p.Total))
 	}
-	return fmt.Sprintf(" with %s there", amount(p.Bytes))
+	return fmt.Sprintf(" with %s there", size(p.Bytes))
 }
 
 // every is how often a line is written where no terminal is.
@@ -107,18 +107,18 @@ func (v *lines) event(e worker.Event) {
 }
 
 func line(p worker.Progress) string {
-	text := fmt.Sprintf("%d files, %s", p.Files, amount(p.Bytes))
+	text := fmt.Sprintf("%d files, %s", p.Files, size(p.Bytes))
 	if p.Total > 0 {
-		text += fmt.Sprintf(" of %s", amount(p.Total))
+		text += fmt.Sprintf(" of %s", size(p.Total))
 	}
-	text += fmt.Sprintf(", %s/s", amount(int64(p.Rate)))
+	text += fmt.Sprintf(", %s/s", size(int64(p.Rate)))
 	if left := p.Total - p.Bytes; left > 0 && p.Rate > 1 {
 		text += fmt.Sprintf(", %s left", time.Duration(float64(left)/p.Rate*float64(time.Second)).Round(time.Second))
 	}
 	return text
 }
 
-func amount(n int64) string { return humanize.IBytes(uint64(max(n, 0))) }
+func size(n int64) string { return humanize.IBytes(uint64(max(n, 0))) }
 
 const (
 	maxBars = 8
@@ -152,7 +152,7 @@ func (v *bars) speed() string {
 	if p == nil || p.Rate < 1 {
 		return ""
 	}
-	text := amount(int64(p.Rate)) + "/s"
+	text := size(int64(p.Rate)) + "/s"
 	if left := p.Total - p.Bytes; left > 0 {
 		text += " " + time.Duration(float64(left)/p.Rate*float64(time.Second)).Round(time.Second).String()
 	}
@@ -227,13 +227,13 @@ func (v *bars) close() {
 
 // summary is the last line of a fetch that worked.
 func summary(r *worker.Report) string {
-	text := fmt.Sprintf("%d files, %s", r.Files, amount(r.Bytes))
+	text := fmt.Sprintf("%d files, %s", r.Files, size(r.Bytes))
 	if r.Fetched != r.Bytes {
-		text += fmt.Sprintf(" (%s fetched)", amount(r.Fetched))
+		text += fmt.Sprintf(" (%s fetched)", size(r.Fetched))
 	}
 	text += fmt.Sprintf(" in %s", r.Duration.Round(time.Millisecond))
 	if s := r.Duration.Seconds(); s > 0 && r.Fetched > 0 {
-		text += fmt.Sprintf(", %s/s", amount(int64(float64(r.Fetched)/s)))
+		text += fmt.Sprintf(", %s/s", size(int64(float64(r.Fetched)/s)))
 	}
 	return text
 }

@@ -11,7 +11,7 @@ import (
 )
 
 var (
-	hostForm   = regexp.MustCompile(`^[\pL\pN]([\pL\pN._-]*[\pL\pN])?$`)
+	hostForm   = regexp.MustCompile(`^[a-z0-9A-Z]([a-z0-9A-Z._-]*[a-z0-9A-Z])?$`)
 	prefixForm = regexp.MustCompile(`^(s3|https?)://[^/@?#\s]+(/[^@?#\x00-\x1f]*)?$`)
 )
 

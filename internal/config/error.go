@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/containerd/errdefs"
 )
@@ -37,13 +38,24 @@ func (e *Error) Error() string {
 		if m.Line > 0 {
 			at = fmt.Sprintf("%s:%d", e.Path, m.Line)
 		}
-		lines = append(lines, strings.Join(nonEmpty(at, m.Key, m.Problem), ": "))
+		lines = append(lines, oneLine(strings.Join(nonEmpty(at, m.Key, m.Problem), ": ")))
 	}
 	return strings.Join(lines, "; ")
 }
 
 // Unwrap gives the kind of error, for errors.Is.
 func (e *Error) Unwrap() error { return errdefs.ErrInvalidArgument }
+
+// oneLine replaces what would break a line or colour a terminal; keys and the
+// TOML library's messages repeat the file.
+func oneLine(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return '?'
+		}
+		return r
+	}, text)
+}
 
 func nonEmpty(texts ...string) []string {
 	return slices.DeleteFunc(texts, func(s string) bool { return s == "" })

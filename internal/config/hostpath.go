@@ -41,6 +41,19 @@ func (c *Config) validateHostPath(d *decoder, key string, h HostPath) {
 	}
 }
 
+// validateNesting refuses a root below a writable one: a pod that writes there
+// could put a link in its place, and what leads to a root is trusted.
+func (c *Config) validateNesting(d *decoder) {
+	for i, inner := range c.HostPaths {
+		for _, outer := range c.HostPaths {
+			p, above := resolved(inner.Path), resolved(outer.Path)
+			if outer.Writable && p != above && within(p, above) {
+				d.add(fmt.Sprintf("host_path[%d].path", i), "%s lies below %s, which pods may write, so that they could replace it; keep them apart", quote(inner.Path), quote(outer.Path))
+			}
+		}
+	}
+}
+
 // touches names the first folder that p lies at or below, or also above.
 func touches(p string, folders []string, above bool) string {
 	p = path.Clean(p)
@@ -68,7 +81,7 @@ func resolved(p string) string {
 
 func validateNamespaces(d *decoder, key string, names []string) {
 	for i, name := range names {
-		if name != "*" && !label.MatchString(name) {
+		if name != "*" && !isLabel(name) {
 			d.add(fmt.Sprintf("%s.namespaces[%d]", key, i), `%s is neither a namespace nor "*"`, quote(name))
 		}
 	}

@@ -78,15 +78,15 @@ func syntaxMistake(err error) Mistake {
 
 // settleGrouping lets gVisor's own key speak where ours doesn't.
 func (c *Config) settleGrouping(tree map[string]any, d *decoder) {
-	if c.GVisor.Grouping == nil {
+	if c.Grouping == nil {
 		return
 	}
 	table, _ := tree["shim"].(map[string]any)
 	if _, ours := table["grouping"]; !ours {
-		c.Shim.Grouping = *c.GVisor.Grouping
+		c.Shim.Grouping = *c.Grouping
 		return
 	}
-	if c.Shim.Grouping != *c.GVisor.Grouping {
+	if c.Shim.Grouping != *c.Grouping {
 		d.add("grouping", "contradicts [shim] grouping, which counts; remove it")
 	}
 }

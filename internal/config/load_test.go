@@ -169,7 +169,9 @@ prefixes = ["s3://models/", "https://minio/x"]
 	}
 	want := []any{
 		"/opt/runsc", "/run/x", uint32(7), uint32(8), true, "true", false,
-		"1m30s", "auto", int64(3 << 29), Amount{Bytes: 5 << 30}, 2.5,
+		"1m30s", "auto", int64(3 << 29),
+		Amount{Bytes: 5 << 30},
+		2.5,
 		int64(100_000_000), int64(500), "256MiB", true, true, "/var/lib/sedna/cache",
 	}
 	if !reflect.DeepEqual(got, want) {
@@ -234,6 +236,7 @@ func TestMistakesNameFileLineAndKey(t *testing.T) {
 		{"prefix that is none", "[[endpoint]]\nhost = \"m\"\nprefixes = [\"models/\"]\n", `s3://bucket/dir/`},
 		{"credentials to anybody", "[[endpoint]]\nhost = \"m\"\ncredentials_file = \"/x\"\ninsecure_skip_verify = true\n", `whoever answers`},
 		{"a CA and no verification", "[[endpoint]]\nhost = \"m\"\nca_file = \"/x\"\ninsecure_skip_verify = true\n", `contradicts ca_file`},
+		{"a root below a writable one", "[[host_path]]\npath = \"/data/x\"\n[[host_path]]\npath = \"/data\"\nwritable = true\n", `f.toml:2: [[host_path]] path: "/data/x" lies below "/data", which pods may write`},
 		{"namespace that is none", "[[host_path]]\npath = \"/data\"\nnamespaces = [\"A b\"]\n", `neither a namespace`},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -13,8 +13,11 @@ import (
 	"time"
 )
 
-// label is a DNS label, RFC 1123, as Kubernetes names containers and namespaces.
-var label = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+var labelForm = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
+
+// isLabel says whether a name is a DNS label, RFC 1123, as Kubernetes names
+// containers and namespaces.
+func isLabel(name string) bool { return len(name) <= 63 && labelForm.MatchString(name) }
 
 // validate notes values that are well formed and can't be meant.
 func (c *Config) validate(d *decoder) {
@@ -26,6 +29,7 @@ func (c *Config) validate(d *decoder) {
 	for i, h := range c.HostPaths {
 		c.validateHostPath(d, fmt.Sprintf("host_path[%d]", i), h)
 	}
+	c.validateNesting(d)
 	hosts := map[string]bool{}
 	for i, e := range c.Endpoints {
 		key := fmt.Sprintf("endpoint[%d]", i)
@@ -60,7 +64,7 @@ func (c *Config) validateShim(d *decoder) {
 		}
 	}
 	for i, name := range s.SkipContainers {
-		if !label.MatchString(name) {
+		if !isLabel(name) {
 			d.add(fmt.Sprintf("shim.skip_containers[%d]", i), "%s is no container's name", quote(name))
 		}
 	}

@@ -3,6 +3,7 @@
 package bundle
 
 import (
+	"bytes"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -277,4 +278,36 @@ func TestAMissingBundleIsNotFound(t *testing.T) {
 	if _, err := Load(t.TempDir()); !errdefs.IsNotFound(err) {
 		t.Errorf("error %v", err)
 	}
+}
+
+// testdata/config.json is what containerd 2.4 makes: `ctr oci spec`.
+func TestContainerdsOwnSpecKeepsItsBytes(t *testing.T) {
+	data, err := os.ReadFile(filepath.Join("testdata", configName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := write(t, string(data))
+	b := load(t, dir)
+	b.Spec.Annotations = map[string]string{"a": "b"}
+	b.Spec.Mounts = append(b.Spec.Mounts, specs.Mount{Destination: "/downloads", Type: "bind", Source: "/s"})
+	save(t, b, true)
+	after := read(t, dir)
+	for _, part := range []string{`,"annotations":{"a":"b"}`, `,{"destination":"/downloads","type":"bind","source":"/s"}`} {
+		if strings.Count(after, part) != 1 {
+			t.Fatalf("%s isn't in %s", part, after)
+		}
+		after = strings.Replace(after, part, "", 1)
+	}
+	if diff := cmp.Diff(compact(t, data), compact(t, []byte(after))); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func compact(t *testing.T, data []byte) string {
+	t.Helper()
+	var out bytes.Buffer
+	if err := json.Compact(&out, data); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
 }

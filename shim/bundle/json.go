@@ -45,7 +45,7 @@ func checkObject(raw []byte) error {
 			}
 		}
 	}
-	if _, err := dec.Token(); err != io.EOF {
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return errors.New("something follows the JSON object")
 	}
 	return nil
@@ -53,7 +53,7 @@ func checkObject(raw []byte) error {
 
 // tokenError says what an early end of the input means.
 func tokenError(err error) error {
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
 	}
 	return err

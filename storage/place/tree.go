@@ -8,7 +8,6 @@ import (
 	"os"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/containerd/errdefs"
 	"golang.org/x/sys/unix"
@@ -44,30 +43,7 @@ func Open(root *os.Root) (*Tree, error) {
 		dir.Close()
 		return nil, fmt.Errorf("make the volume's folder %s: %w", Folder, err)
 	}
-	if err := t.lock(); err != nil {
-		t.Close()
-		return nil, err
-	}
 	return t, nil
-}
-
-// patience is how long a process that is just ending may keep the volume.
-const patience = 3 * time.Second
-
-// lock keeps other processes from using .sedna at the same time. It ends with
-// this one. File systems without locks have none to offer.
-func (t *Tree) lock() error {
-	for began := time.Now(); ; time.Sleep(20 * time.Millisecond) {
-		err := unix.Flock(fd(t.staging), unix.LOCK_EX|unix.LOCK_NB)
-		switch {
-		case err == nil, errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.ENOSYS):
-			return nil
-		case !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR):
-			return fmt.Errorf("lock the volume: %w", err)
-		case time.Since(began) > patience:
-			return fmt.Errorf("another process is downloading into this folder: %w", errdefs.ErrUnavailable)
-		}
-	}
 }
 
 // Close lets go of everything.

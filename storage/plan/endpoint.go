@@ -3,17 +3,14 @@
 package plan
 
 import (
-	"regexp"
 	"strings"
 )
 
 // DefaultEndpoint is the S3 service where nobody names one.
 const DefaultEndpoint = "s3.amazonaws.com"
 
-var regionName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
-
 func checkRegion(value string) *fault {
-	if !regionName.MatchString(value) {
+	if !regionName.matches(value) {
 		return faultf("write it like us-east-1", "%s is no region", show(value))
 	}
 	return nil

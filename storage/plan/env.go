@@ -3,7 +3,6 @@
 package plan
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 )
@@ -11,8 +10,6 @@ import (
 // maxVariable is the longest "NAME=VALUE" that Linux hands to a program
 // (execve(2), MAX_ARG_STRLEN: 32 pages of 4 KiB), its final NUL included.
 const maxVariable = 128 << 10
-
-var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,255}$`)
 
 // A variable is set in every container of the pod, also in a sidecar that
 // somebody else injected and that runs with other rights. Its value is a path
@@ -53,7 +50,7 @@ var (
 
 // checkVariable says why a name can't be set in every container.
 func checkVariable(name string) *fault {
-	if !variableName.MatchString(name) {
+	if !variableName.matches(name) {
 		return faultf("letters, digits and _ make a name, which doesn't begin with a digit", "%s can't name a variable", show(name))
 	}
 	upper := strings.ToUpper(name)

@@ -4,7 +4,6 @@ package plan
 
 import (
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,9 +35,6 @@ var MountFields = []string{
 	"mode", "offline", "s3-addressing", "s3-endpoint", "s3-region",
 	"s3-usehttps", "secret", "unpack", "url",
 }
-
-// label is a DNS label, RFC 1123, as Kubernetes names volumes and containers.
-var label = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 
 // wishes are the annotations below Prefix, split but not yet understood.
 type wishes struct {
@@ -85,7 +81,7 @@ func (w *wishes) take(name, value string, found *findings) {
 		found.add(key, hintPodKey(name), "unknown annotation")
 	case !slices.Contains(MountFields, field):
 		found.add(key, hintField(mount, field), "unknown field %s", strconv.Quote(clip(field, 40)))
-	case !label.MatchString(mount):
+	case !label.matches(mount):
 		found.add(key, "a mount's name has lower-case letters, digits and -, at most 63", "%s can't name a mount", strconv.Quote(clip(mount, 40)))
 	default:
 		if w.mounts[mount] == nil {

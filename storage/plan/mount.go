@@ -191,7 +191,7 @@ func parseHostPath(raw string, part bool) (string, *fault) {
 		return "", faultf(knownSchemes, "the URL has no scheme before ://")
 	case !strings.HasPrefix(raw, "/"):
 		shown := "one of the values"
-		if !part && plainWord.MatchString(raw) {
+		if !part && plainWord.matches(raw) {
 			shown = strconv.Quote(raw)
 		}
 		return "", faultf("write an absolute path of the node, or s3://, https://...; a ; inside a URL is written %3B", "%s is neither a URL nor an absolute path", shown)

@@ -73,7 +73,7 @@ func parseContainers(value string, found *findings) []string {
 // checkLabel refuses what Kubernetes wouldn't take as a name: such names
 // become part of paths on the node.
 func checkLabel(value, what string) *fault {
-	if label.MatchString(value) {
+	if label.matches(value) {
 		return nil
 	}
 	shown := "an empty text"

@@ -82,6 +82,7 @@ func TestMalformedAndHostileURLsAreRefused(t *testing.T) {
 		{"s3 with an empty segment", "s3://b//x", "empty segment"},
 		{"s3 with two final slashes", "s3://b/x//", "empty segment"},
 		{"s3 bucket that is a parent", "s3://../x", "bucket"},
+		{"s3 bucket with two dots", "s3://a..b/x", "bucket"},
 		{"s3 bucket that hides", "s3://.sedna/x", "bucket"},
 		{"s3 with a port", "s3://b:9000/x", "s3-endpoint"},
 		{"s3 with a version", "s3://b/x?versionId=7", "version"},
@@ -438,5 +439,42 @@ func TestHugeInputIsRefusedFast(t *testing.T) {
 		if d := time.Since(start); d > 20*time.Second {
 			t.Errorf("%s: took %v", name, d)
 		}
+	}
+}
+
+func TestASecretInAWrongPlaceIsNotRepeated(t *testing.T) {
+	for _, line := range []string{
+		"m.url: https://user:CANARY@h:port/x",
+		"m.url: https://user:CANARY/x",
+		"m.url: https://user:CANARY/y@h/x",
+		"m.url: https://h/f?a=1;sig=CANARY",
+		"m.url: https://user:x;CANARY@h/f",
+		"m.url: s3://key:CANARY@bucket/x",
+		"m.url: s3:CANARY@bucket/x",
+		"m.url: ftp://user:CANARY@h/x",
+		"m.url: https://ho st/x?sig=CANARY",
+		"m.url: https://h/%zz?sig=CANARY",
+		"m.url: https://h/?sig=CANARY",
+		"m.url: https://h/../x?sig=CANARY#CANARY",
+		"m.url: sig=CANARY",
+		"m.digest: CANARY=CANARY",
+		"m.mode: token=CANARY",
+		"secret: user:CANARY@x",
+		"s3-region: key=CANARY",
+		"s3-endpoint: https://h?key=CANARY",
+		"s3-endpoint: user:CANARY@h",
+		"mount-path: x?CANARY",
+		"m.env: X=CANARY",
+		"max-bytes: x=CANARY",
+		"containers: a@CANARY",
+		"m.include: [=CANARY",
+	} {
+		t.Run(line, func(t *testing.T) {
+			annotations := pod("m.url: s3://b/k/", line)
+			_, err := Parse(annotations)
+			if err == nil || strings.Contains(err.Error(), canary) {
+				t.Errorf("the error is %v", err)
+			}
+		})
 	}
 }

@@ -53,12 +53,12 @@ func checkInsideRoots(t *testing.T, p *Plan) {
 		}
 	}
 	absolute("mount path", p.MountPath)
-	if checkMountPath(p.MountPath) != nil || !label.MatchString(p.Volume) {
+	if checkMountPath(p.MountPath) != nil || !label.matches(p.Volume) {
 		t.Fatalf("mounts %q at %q", p.Volume, p.MountPath)
 	}
 	for _, d := range p.Downloads {
 		below("download", d.Path)
-		if d.Secret != "" && !label.MatchString(d.Secret) {
+		if d.Secret != "" && !label.matches(d.Secret) {
 			t.Fatalf("the secret volume is %q", d.Secret)
 		}
 	}

@@ -13,11 +13,7 @@ import (
 // maxShown is how much of a stranger's value an error repeats.
 const maxShown = 100
 
-var (
-	plainWord    = regexp.MustCompile(`^[A-Za-z0-9._/*-]{1,80}$`)
-	plainQuery   = regexp.MustCompile(`^[A-Za-z0-9._-]{1,40}$`)
-	schemePrefix = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9+.-]*):`)
-)
+var schemePrefix = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9+.-]*):`)
 
 // show quotes a value for an error, shortened, and only as far as it can't
 // hold a secret that somebody put into the wrong annotation.
@@ -57,7 +53,7 @@ func redactRaw(raw string) string {
 			host = name
 		}
 	}
-	if !plainWord.MatchString(strings.ReplaceAll(host, ":", "")) {
+	if !plainWord.matches(strings.ReplaceAll(host, ":", "")) {
 		host = ""
 	}
 	if host == rest {
@@ -76,7 +72,7 @@ func redactQuery(query string) string {
 	shown := params[:min(len(params), most)]
 	for i, param := range shown {
 		name, _, ok := strings.Cut(param, "=")
-		if !ok || !plainQuery.MatchString(name) {
+		if !ok || !plainQuery.matches(name) {
 			shown[i] = redacted
 			continue
 		}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/url"
 	"path"
-	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
@@ -88,10 +87,6 @@ func parseURL(raw string) (URL, *fault) {
 
 const knownSchemes = "use s3://, obs://, http://, https://, file:/// or an absolute path of the node"
 
-// bucketName is what S3 services accept, and never a path: no slash, not
-// beginning with a dot.
-var bucketName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,254}$`)
-
 // parseS3 takes key and prefix literally, as S3 has them: nothing is decoded
 // and nothing is cleaned.
 func parseS3(raw, rest string) (URL, *fault) {
@@ -109,7 +104,7 @@ func parseS3(raw, rest string) (URL, *fault) {
 		return URL{}, faultf("put keys into a secret volume and name it by `secret`", "%s has credentials in it", show(raw))
 	case strings.Contains(bucket, ":"):
 		return URL{}, faultf("name the S3 service by `s3-endpoint`", "%s has a port in the bucket's place", show(raw))
-	case !bucketName.MatchString(bucket) || strings.Contains(bucket, ".."):
+	case !bucketName.matches(bucket) || strings.Contains(bucket, ".."):
 		return URL{}, faultf("letters, digits, - _ and . make a bucket", "%s has no valid bucket name", show(raw))
 	case asksVersion(query):
 		return URL{}, faultf("pin the content with `digest`", "%s asks for a version of the object, which isn't supported", show(raw))
@@ -183,22 +178,6 @@ func whyNoURL(err error) string {
 	default:
 		return "its host, port or userinfo is malformed"
 	}
-}
-
-var webHost = regexp.MustCompile(`^(\[[0-9A-Fa-f:.]+\]|[\pL\pN_][\pL\pN\pM._-]*)(:([0-9]{1,5}))?$`)
-
-// goodHost accepts a host that is also a good folder name: the download lands
-// below it.
-func goodHost(host string) bool {
-	m := webHost.FindStringSubmatch(host)
-	if m == nil || len(host) > maxSegment || strings.Contains(host, "..") {
-		return false
-	}
-	if m[3] == "" {
-		return true
-	}
-	port, err := strconv.ParseUint(m[3], 10, 16)
-	return err == nil && port > 0
 }
 
 // cleanPath resolves "." and ".." of a decoded path that stays below its host

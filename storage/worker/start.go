@@ -272,11 +272,11 @@ func (o outcome) result(path string, p *process, clean scrubber) (*Report, error
 	case o.report != nil && p.status == 0 && p.waitErr == nil:
 		return o.report, nil
 	}
-	how := fmt.Sprintf("exit status %d", p.status)
+	err := fmt.Errorf("the worker %s ended with exit status %d and no report: %w", path, p.status, errdefs.ErrUnavailable)
 	if p.status > 128 {
-		how = fmt.Sprintf("signal %d (%s)", p.status-128, unix.SignalName(syscall.Signal(p.status-128)))
+		err = fmt.Errorf("the worker %s was killed by signal %d (%s), as the kernel does for want of memory; the next attempt goes on from what it has fetched: %w",
+			path, p.status-128, unix.SignalName(syscall.Signal(p.status-128)), errdefs.ErrUnavailable)
 	}
-	err := fmt.Errorf("the worker %s ended with %s and no report: %w", path, how, errdefs.ErrUnavailable)
 	if said := clean.string(p.stderr.String()); said != "" {
 		err = fmt.Errorf("%w; it said: %s", err, said)
 	}

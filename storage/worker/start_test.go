@@ -172,7 +172,7 @@ func TestRunSaysHowAWorkerFailed(t *testing.T) {
 		{"garbage", errdefs.IsUnavailable, "a line that is no event"},
 		{"endless line", errdefs.IsUnavailable, "more than 1048576 bytes"},
 		{"silent exit", errdefs.IsUnavailable, "exit status 7 and no report"},
-		{"killed", errdefs.IsUnavailable, "signal 9 (SIGKILL)"},
+		{"killed", errdefs.IsUnavailable, "killed by signal 9 (SIGKILL)"},
 		{"crash", errdefs.IsUnavailable, "index out of range while reading"},
 		{"no such behaviour", errdefs.IsUnavailable, "exit status 0 and no report"},
 	} {

@@ -28,8 +28,8 @@ import (
 	"gvisor.dev/gvisor/pkg/shim/v1/runsc"
 )
 
-// server is what test/tools builds gVisor's shim as.
-const server = "shim"
+// server is gVisor's shim, built by test/tools.
+const server = "containerd-shim-runsc-v1"
 
 // oomScore is what gVisor's shim wants for itself.
 const oomScore = -999

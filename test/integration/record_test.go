@@ -51,7 +51,7 @@ func TestAnnotationsChangedOnARunningPodChangeNothing(t *testing.T) {
 			container.ExecFails(t, "write", file, "evil")
 			container.ExecFails(t, "stat", downloads+"/"+server.Host()+"/other")
 			container.ExecFails(t, "stat", "/elsewhere")
-			if len(lines(n.Log(since, 1000), "level=warning", "annotations")) == 0 {
+			if len(lines(n.Log(since, 1000), "level=warning", "differs from the one that the pod was started with")) == 0 {
 				t.Error("no line in the log says that the annotations differ from the record")
 			}
 		})

@@ -77,8 +77,8 @@ func stat(args []string) error {
 		UID:      st.Uid,
 		GID:      st.Gid,
 		Size:     st.Size,
-		FSType:   int64(fsys.Type),
-		FSBytes:  int64(fsys.Blocks) * int64(fsys.Bsize),
+		FSType:   fsys.Type,
+		FSBytes:  int64(fsys.Blocks) * fsys.Bsize,
 		FSInodes: int64(fsys.Files),
 	})
 }

@@ -44,6 +44,9 @@ func New(n *ranged.Network, d plan.Download, c plan.Credentials) (*Source, error
 	if err != nil {
 		return nil, err
 	}
+	if !c.Cover(d.URL) {
+		c = plan.Credentials{Region: c.Region}
+	}
 	s := &Source{
 		client: client, retry: &n.Retry, where: where, bucket: d.URL.Host,
 		key: strings.TrimSuffix(d.URL.Path, "/"),

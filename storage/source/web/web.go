@@ -71,17 +71,34 @@ func escape(key string) string { return (&url.URL{Path: key}).EscapedPath() }
 // itself come first: the user wrote them for this very URL.
 func authorize(user *url.Userinfo, c plan.Credentials) func(*http.Request) {
 	return func(r *http.Request) {
-		for name, value := range c.Headers {
-			r.Header.Set(name, value.Reveal())
+		if covers(c, r.URL) {
+			add(r, c)
 		}
-		switch {
-		case user != nil:
+		if user != nil {
 			password, _ := user.Password()
 			r.SetBasicAuth(user.Username(), password)
-		case !c.BearerToken.IsZero():
-			r.Header.Set("Authorization", "Bearer "+c.BearerToken.Reveal())
-		case !c.Username.IsZero():
-			r.SetBasicAuth(c.Username.Reveal(), c.Password.Reveal())
 		}
 	}
+}
+
+func add(r *http.Request, c plan.Credentials) {
+	for name, value := range c.Headers {
+		r.Header.Set(name, value.Reveal())
+	}
+	switch {
+	case !c.BearerToken.IsZero():
+		r.Header.Set("Authorization", "Bearer "+c.BearerToken.Reveal())
+	case !c.Username.IsZero():
+		r.SetBasicAuth(c.Username.Reveal(), c.Password.Reveal())
+	}
+}
+
+// covers says whether the credentials are meant for a URL of their host: a
+// redirect there may lead to a path that they aren't for.
+func covers(c plan.Credentials, u *url.URL) bool {
+	if len(c.Prefixes) == 0 {
+		return true
+	}
+	asked, err := plan.ParseURL(u.String())
+	return err == nil && c.Cover(asked)
 }

@@ -27,8 +27,11 @@ const (
 	GVisorShim = "gvisorshim"
 )
 
+// GVisor is gVisor's own shim, one of the tools.
+const GVisor = "containerd-shim-runsc-v1"
+
 // tools are the foreign programs that a node needs.
-var tools = []string{"containerd", "ctr", "runsc", "shim", "bridge", "host-local", "loopback", "versitygw"}
+var tools = []string{"containerd", "ctr", "runsc", GVisor, "bridge", "host-local", "loopback", "versitygw"}
 
 // Root is the folder of this repository: the nearest one upwards with a go.mod.
 func Root() (string, error) {

@@ -63,12 +63,12 @@ func (n *Node) leftovers() ([]string, error) {
 		return nil, err
 	}
 	for what, dir := range map[string]string{
-		"shim socket":       shimSockets,
+		"shim socket":       ShimSockets,
 		"network namespace": "/run/netns",
 		"bundle":            filepath.Join(stateDir, "io.containerd.runtime.v2.task/k8s.io"),
-		"runsc state":       "/run/containerd/runsc/k8s.io",
+		"runsc state":       RunscState,
 		"pod volumes":       filepath.Join(KubeletRoot, "pods"),
-		"run files":         "/run/sedna",
+		"run files":         "/run/sedna/pods",
 	} {
 		for _, name := range Entries(dir) {
 			if name == runscNetns {

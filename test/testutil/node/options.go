@@ -18,9 +18,12 @@ const (
 	socket     = Dir + "/containerd.sock"
 	stateDir   = Dir + "/state"
 	logFile    = Dir + "/containerd.log"
-	// shimSockets is fixed in containerd's shim library,
+	// ShimSockets is where shims listen, fixed in containerd's shim library,
 	// containerd pkg/shim/util_unix.go:SocketAddress.
-	shimSockets = "/run/containerd/s"
+	ShimSockets = "/run/containerd/s"
+	// RunscState is where runsc keeps its containers by default, gvisor
+	// pkg/shim/v1/proc/init.go:RunscRoot.
+	RunscState = "/run/containerd/runsc/k8s.io"
 )
 
 // Handler names that every node has.

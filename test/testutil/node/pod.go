@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/google/uuid"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -143,19 +144,42 @@ func (p *Pod) VolumeDir(name string) string {
 	return ""
 }
 
-// Remove stops and removes the sandbox and its containers. The pod's volumes
+// removeTimeout is how long kubelet's ways of removing a pod are tried.
+const removeTimeout = 20 * time.Second
+
+// Remove stops and removes the pod's sandboxes with their containers, as kubelet
+// does: all that the CRI lists for the pod, again until it works, since after a
+// crash containerd learns only by and by what still runs. The pod's volumes
 // stay, as they do when kubelet makes a new sandbox.
 func (p *Pod) Remove(ctx context.Context) error {
-	if p.ID == "" {
+	err := Poll(ctx, removeTimeout, func(ctx context.Context) error {
+		reply, err := p.node.CRI.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{Filter: &runtimeapi.PodSandboxFilter{
+			LabelSelector: map[string]string{"io.kubernetes.pod.uid": p.UID},
+		}})
+		if err != nil {
+			return err
+		}
+		for _, sandbox := range reply.Items {
+			if err := p.removeSandbox(ctx, sandbox.Id); err != nil {
+				return err
+			}
+		}
 		return nil
-	}
-	if _, err := p.node.CRI.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: p.ID}); err != nil {
-		return fmt.Errorf("stop sandbox of %s: %w", p.Spec.Name, err)
-	}
-	if _, err := p.node.CRI.RemovePodSandbox(ctx, &runtimeapi.RemovePodSandboxRequest{PodSandboxId: p.ID}); err != nil {
-		return fmt.Errorf("remove sandbox of %s: %w", p.Spec.Name, err)
+	})
+	if err != nil {
+		return err
 	}
 	p.ID, p.containers = "", nil
+	return nil
+}
+
+func (p *Pod) removeSandbox(ctx context.Context, id string) error {
+	if _, err := p.node.CRI.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: id}); err != nil {
+		return fmt.Errorf("stop sandbox of %s: %w", p.Spec.Name, err)
+	}
+	if _, err := p.node.CRI.RemovePodSandbox(ctx, &runtimeapi.RemovePodSandboxRequest{PodSandboxId: id}); err != nil {
+		return fmt.Errorf("remove sandbox of %s: %w", p.Spec.Name, err)
+	}
 	return nil
 }
 

@@ -3,6 +3,7 @@
 package node
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -58,6 +59,11 @@ func readProcess(pid int) (Process, bool) {
 // Command is the command line for people.
 func (p Process) Command() string { return strings.Join(p.Args, " ") }
 
+// Dir is the working directory: a shim's is the bundle it was started in.
+func (p Process) Dir() (string, error) {
+	return os.Readlink(filepath.Join("/proc", strconv.Itoa(p.PID), "cwd"))
+}
+
 // Kill sends SIGKILL.
 func (p Process) Kill() error { return unix.Kill(p.PID, unix.SIGKILL) }
 
@@ -79,4 +85,20 @@ func Find(program string, args ...string) ([]Process, error) {
 		}
 		return false
 	}), nil
+}
+
+// PSS is the process's proportional set size in bytes: memory shared with
+// others counts by its share.
+func (p Process) PSS() (int64, error) {
+	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(p.PID), "smaps_rollup"))
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(text)) {
+		if fields := strings.Fields(line); len(fields) == 3 && fields[0] == "Pss:" {
+			kib, err := strconv.ParseInt(fields[1], 10, 64)
+			return kib << 10, err
+		}
+	}
+	return 0, fmt.Errorf("no Pss in smaps_rollup of process %d", p.PID)
 }
