@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package bench
+package fetch
 
 import (
 	"bytes"
@@ -127,7 +127,7 @@ func scratch(b *testing.B) string {
 // program finds a peer on the PATH or among our tools.
 func program(b *testing.B, name, how string) string {
 	b.Helper()
-	for _, dir := range []string{os.Getenv("SEDNA_TOOLS"), "../../bin/tools"} {
+	for _, dir := range []string{os.Getenv("SEDNA_TOOLS"), "../../../bin/tools"} {
 		if p, err := filepath.Abs(filepath.Join(dir, name)); dir != "" && err == nil {
 			if _, err := os.Stat(p); err == nil {
 				return p
@@ -145,7 +145,7 @@ func program(b *testing.B, name, how string) string {
 func build(b *testing.B) string {
 	b.Helper()
 	out := filepath.Join(b.TempDir(), "sedna-storage")
-	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", out, "../../cmd/sedna-storage")
+	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", out, "../../../cmd/sedna-storage")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if text, err := cmd.CombinedOutput(); err != nil {
 		b.Fatalf("build: %v\n%s", err, text)
