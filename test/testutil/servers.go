@@ -5,10 +5,12 @@ package testutil
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"path/filepath"
 	"testing"
 	"time"
 
+	"github.com/sedna-io/containerd-shim-sedna/test/testutil/dns"
 	"github.com/sedna-io/containerd-shim-sedna/test/testutil/node"
 	"github.com/sedna-io/containerd-shim-sedna/test/testutil/s3"
 	"github.com/sedna-io/containerd-shim-sedna/test/testutil/web"
@@ -45,6 +47,32 @@ func (n TestNode) TLS(t testing.TB, ca *web.Authority, names ...string) *web.Ser
 	}
 	t.Cleanup(func() { _ = server.Close() })
 	return server
+}
+
+// Neighbour is another address in the pods' network, for the time of the test:
+// another server may have the port that one of the node's has.
+func (n TestNode) Neighbour(t testing.TB) string {
+	t.Helper()
+	remove, err := node.AddAddress(node.Neighbour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(remove)
+	return node.Neighbour
+}
+
+// DNS serves names at an address, all with one IPv4 address.
+func (n TestNode) DNS(t testing.TB, at, answer string, names ...string) {
+	t.Helper()
+	answers := map[string]netip.Addr{}
+	for _, name := range names {
+		answers[name+"."] = netip.MustParseAddr(answer)
+	}
+	server, err := dns.Start(at, answers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Close() })
 }
 
 // Bucket is a bucket made for a test, on a server that all tests share.
