@@ -22,8 +22,8 @@ func (t *Tree) Lock(ctx context.Context, waiting func()) error {
 	defer tick.Stop()
 	for first := true; ; first = false {
 		err := unix.Flock(fd(t.staging), unix.LOCK_EX|unix.LOCK_NB)
-		if err == nil {
-			return nil
+		if err == nil || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) {
+			return nil // some file systems have no locks to offer
 		}
 		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
 			return fmt.Errorf("lock the volume's folder %s: %w", Folder, err)

@@ -23,7 +23,7 @@ const (
 
 func TestMain(m *testing.M) {
 	testutil.Main(m, node.Options{Handlers: []node.Handler{
-		{Name: malformed, Raw: true, Config: "[storage\nworker = 1\n"},
+		{Name: malformed, Raw: true, Config: "[storage]\nworker = = 1\n"},
 		{Name: unknownKey, Raw: true, Config: "[storage]\nmax_worker = 3\n"},
 		{Name: wrongType, Raw: true, Config: "[storage]\n\nmax_workers = \"many\"\n"},
 		{Name: noConfig, ConfigPath: node.Dir + "/handlers/absent.toml"},

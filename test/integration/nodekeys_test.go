@@ -5,6 +5,7 @@ package integration
 import (
 	"fmt"
 	"net/http/httputil"
+	"net/netip"
 	"net/url"
 	"testing"
 
@@ -33,7 +34,7 @@ func newVault(t *testing.T) vault {
 		v.Handle(path, wants("Authorization", "Bearer "+canary, []byte("private")))
 	}
 	v.Redirect("/open/away", "/private/model")
-	n.DNS(t, node.Address, node.Address, modelsName)
+	n.DNS.Set(modelsName, netip.MustParseAddr(node.Address))
 	dir := t.TempDir()
 	put(t, dir+"/ca.pem", string(ca.PEM))
 	put(t, dir+"/models.env", "BEARER_TOKEN="+canary+"\n")
@@ -101,7 +102,7 @@ func TestNodesTokenDoesNotFollowThePodsDNS(t *testing.T) {
 	v := newVault(t)
 	neighbour := v.node.Neighbour(t)
 	theirs := v.node.Authority(t)
-	v.node.DNS(t, neighbour, neighbour, modelsName)
+	v.node.NameServer(t, neighbour).Set(modelsName, netip.MustParseAddr(neighbour))
 	misled := func(spec node.PodSpec) node.PodSpec {
 		spec.DNS = []string{neighbour}
 		return spec

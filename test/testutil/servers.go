@@ -3,12 +3,8 @@
 package testutil
 
 import (
-	"context"
 	"fmt"
-	"net/netip"
-	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/sedna-io/containerd-shim-sedna/test/testutil/dns"
 	"github.com/sedna-io/containerd-shim-sedna/test/testutil/node"
@@ -61,18 +57,16 @@ func (n TestNode) Neighbour(t testing.TB) string {
 	return node.Neighbour
 }
 
-// DNS serves names at an address, all with one IPv4 address.
-func (n TestNode) DNS(t testing.TB, at, answer string, names ...string) {
+// NameServer starts another name server than the node's, for the time of the
+// test.
+func (n TestNode) NameServer(t testing.TB, address string) *dns.Server {
 	t.Helper()
-	answers := map[string]netip.Addr{}
-	for _, name := range names {
-		answers[name+"."] = netip.MustParseAddr(answer)
-	}
-	server, err := dns.Start(at, answers)
+	server, err := dns.Start(address)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = server.Close() })
+	return server
 }
 
 // Bucket is a bucket made for a test, on a server that all tests share.
@@ -109,20 +103,10 @@ func (n TestNode) S3(t testing.TB) *s3.Server {
 	if sharedS3.server != nil {
 		return sharedS3.server
 	}
-	server, err := StartS3(Context(t), n.Node)
+	server, err := node.StartS3(Context(t), n.Node)
 	if err != nil {
 		t.Fatal(err)
 	}
 	sharedS3.server = server
 	return server
-}
-
-// StartS3 starts an S3 server that pods of a node reach.
-func StartS3(ctx context.Context, n *node.Node) (*s3.Server, error) {
-	server, err := s3.Start(ctx, filepath.Join(node.Dir, "s3"), node.Address)
-	if err != nil {
-		return nil, err
-	}
-	n.Adopt(server.PID())
-	return server, node.Poll(ctx, 10*time.Second, server.Ready)
 }

@@ -23,9 +23,14 @@ type Source struct {
 
 var _ source.Source = (*Source)(nil)
 
-// New returns the source for u with credentials for its host.
+// New returns the source for the file at u with credentials for its host.
 func New(n *ranged.Network, u plan.URL, c plan.Credentials) (*Source, error) {
-	parsed, err := url.Parse(u.Reveal())
+	return Below(n, u.Reveal(), c)
+}
+
+// Below returns the source for what lies below a base URL: Open takes keys.
+func Below(n *ranged.Network, base string, c plan.Credentials) (*Source, error) {
+	parsed, err := url.Parse(base)
 	if err != nil || parsed.Host == "" {
 		return nil, &source.Error{Kind: errdefs.ErrInvalidArgument, Why: "the URL can't be read"}
 	}
@@ -34,7 +39,9 @@ func New(n *ranged.Network, u plan.URL, c plan.Credentials) (*Source, error) {
 		return nil, err
 	}
 	client.Follow = true
-	client.Who = c.From
+	if !c.BearerToken.IsZero() || !c.Username.IsZero() || len(c.Headers) > 0 {
+		client.Who = c.From
+	}
 	client.Authorize = authorize(parsed.User, c)
 	if parsed.User != nil {
 		client.Who = "the URL"

@@ -1,70 +1,90 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package dns is a name server for tests that says what a test wants, as the
-// name server of a pod may.
+// Package dns is the name server of a test's pod network: it knows the names
+// that a test gives it, and denies all others at once.
 package dns
 
 import (
 	"fmt"
 	"net"
 	"net/netip"
+	"strings"
+	"sync"
 
 	"golang.org/x/net/dns/dnsmessage"
 )
 
-// Server answers over UDP.
+// Server answers questions over UDP.
 type Server struct {
-	conn    net.PacketConn
-	answers map[string]netip.Addr
+	conn net.PacketConn
+
+	mu    sync.Mutex
+	names map[string]netip.Addr // without the last dot; guarded by mu
 }
 
-// Start serves the IPv4 addresses of some names, and of no others, at port 53
-// of an address.
-func Start(address string, answers map[string]netip.Addr) (*Server, error) {
+// Start answers at an address, on the port where resolvers ask.
+func Start(address string) (*Server, error) {
 	conn, err := net.ListenPacket("udp", net.JoinHostPort(address, "53"))
 	if err != nil {
 		return nil, fmt.Errorf("start name server: %w", err)
 	}
-	s := &Server{conn, answers}
+	s := &Server{conn: conn, names: map[string]netip.Addr{}}
 	go s.serve()
 	return s, nil
+}
+
+// Set gives a name an IPv4 address.
+func (s *Server) Set(name string, address netip.Addr) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.names[strings.ToLower(name)] = address
 }
 
 // Close ends the server.
 func (s *Server) Close() error { return s.conn.Close() }
 
 func (s *Server) serve() {
-	packet := make([]byte, 1500)
+	buf := make([]byte, 512)
 	for {
-		n, from, err := s.conn.ReadFrom(packet)
+		n, from, err := s.conn.ReadFrom(buf)
 		if err != nil {
 			return // closed
 		}
-		if reply, err := s.reply(packet[:n]); err == nil {
-			_, _ = s.conn.WriteTo(reply, from) // the client asks again
+		if reply, err := s.answer(buf[:n]); err == nil {
+			_, _ = s.conn.WriteTo(reply, from)
 		}
 	}
 }
 
-func (s *Server) reply(packet []byte) ([]byte, error) {
-	var message dnsmessage.Message
-	if err := message.Unpack(packet); err != nil || len(message.Questions) != 1 {
-		return nil, fmt.Errorf("a strange question: %w", err)
+func (s *Server) answer(packet []byte) ([]byte, error) {
+	var query dnsmessage.Message
+	if err := query.Unpack(packet); err != nil {
+		return nil, err
 	}
-	question := message.Questions[0]
-	answer := dnsmessage.Message{
-		Header:    dnsmessage.Header{ID: message.ID, Response: true, Authoritative: true, RecursionAvailable: true},
-		Questions: message.Questions,
+	reply := dnsmessage.Message{
+		Header:    dnsmessage.Header{ID: query.ID, Response: true, Authoritative: true, RecursionDesired: query.RecursionDesired},
+		Questions: query.Questions,
 	}
-	address, ok := s.answers[question.Name.String()]
-	if !ok {
-		answer.RCode = dnsmessage.RCodeNameError
-	}
-	if ok && question.Type == dnsmessage.TypeA {
-		answer.Answers = []dnsmessage.Resource{{
-			Header: dnsmessage.ResourceHeader{Name: question.Name, Type: dnsmessage.TypeA, Class: dnsmessage.ClassINET, TTL: 1},
+	for _, question := range query.Questions {
+		address, ok := s.lookup(question.Name.String())
+		if !ok {
+			reply.RCode = dnsmessage.RCodeNameError
+			continue
+		}
+		if question.Type != dnsmessage.TypeA {
+			continue // the name exists, without such a record
+		}
+		reply.Answers = append(reply.Answers, dnsmessage.Resource{
+			Header: dnsmessage.ResourceHeader{Name: question.Name, Type: question.Type, Class: question.Class, TTL: 1},
 			Body:   &dnsmessage.AResource{A: address.As4()},
-		}}
+		})
 	}
-	return answer.Pack()
+	return reply.Pack()
+}
+
+func (s *Server) lookup(name string) (netip.Addr, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	address, ok := s.names[strings.ToLower(strings.TrimSuffix(name, "."))]
+	return address, ok
 }
