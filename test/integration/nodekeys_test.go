@@ -58,8 +58,13 @@ func (v vault) pod(namespace string, asked map[string]string, more ...node.Volum
 	}
 }
 
-// refuses runs a pod that must not start, and returns why.
+// refuses runs a pod that must not start, and looks at the error's text.
 func (v vault) refuses(t *testing.T, spec node.PodSpec, says ...string) {
+	t.Helper()
+	noFinalFiles(t, v.fails(t, spec, says...))
+}
+
+func (v vault) fails(t *testing.T, spec node.PodSpec, says ...string) testutil.TestPod {
 	t.Helper()
 	since := v.node.LogSize()
 	pod := v.node.NewPod(t, spec)
@@ -68,7 +73,7 @@ func (v vault) refuses(t *testing.T, spec node.PodSpec, says ...string) {
 	contains(t, message, says...)
 	lacks(t, message, canary)
 	lacks(t, v.node.Log(since, 1000), canary)
-	noFinalFiles(t, pod)
+	return pod
 }
 
 func TestNodesTokenIsForItsNamespaceAndPrefix(t *testing.T) {
@@ -169,8 +174,10 @@ func TestNodesKeysAreForTheirBucketAndEndpoint(t *testing.T) {
 	if err := n.S3(t).AddUser(testutil.Context(t), user, canary); err != nil {
 		t.Fatal(err)
 	}
-	models := n.Bucket(t, map[string][]byte{"m/model": []byte("model")}, user)
 	others := n.Bucket(t, map[string][]byte{"m/model": []byte("other")}, user)
+	models := n.Bucket(t, map[string][]byte{
+		"m/model": []byte("model"), "index": []byte("s3://" + others.Name + "/m\nmodel\n"),
+	}, user)
 	ca := n.Authority(t)
 	front, theirs := n.TLS(t, ca), n.TLS(t, ca)
 	for _, server := range []*web.Server{front, theirs} {
@@ -201,6 +208,9 @@ prefixes = ["s3://%[3]s/"]
 	v.refuses(t, v.pod("default", s3(models, front)), "PermissionDenied", "s3://"+models.Name+"/m/", "anonymous")
 	v.refuses(t, v.pod("vision", s3(models, theirs)), "PermissionDenied", "s3://"+models.Name+"/m/", "anonymous")
 	noSecretSent(t, theirs)
+	index := s3(models, front)
+	index["model.url"], index["model.indirect"] = "s3://"+models.Name+"/index", "true"
+	v.fails(t, v.pod("vision", index), "PermissionDenied", "s3://"+models.Name+"/index", "anonymous")
 	plain := s3(models, front)
 	plain["s3-usehttps"] = "0"
 	v.refuses(t, v.pod("vision", plain), "PermissionDenied", front.Host(), "verified TLS")
