@@ -122,7 +122,11 @@ func (s *secrets) endpoint(e config.Endpoint, d plan.Download, c plan.Credential
 		c.CABundle = ca
 		c.SkipVerify = e.InsecureSkipVerify
 	}
-	if own || e.CredentialsFile == "" || !entitled(e, s.pod.Namespace, d.URL) {
+	if own || e.CredentialsFile == "" {
+		return c, nil
+	}
+	if !entitled(e, s.pod.Namespace, d.URL) {
+		s.log.Infof("the node's keys for %s are not for namespace %q and %s ([[endpoint]] namespaces, prefixes): the download is anonymous", e.Host, s.pod.Namespace, d.URL)
 		return c, nil
 	}
 	if !s.onNodeNetwork() && (insecure || e.InsecureSkipVerify) {
