@@ -18,6 +18,7 @@ const (
 	wrongType  = "wrong-type"  // config.toml has a value of the wrong kind
 	noConfig   = "no-config"   // config.toml doesn't exist
 	hasty      = "hasty"       // gives up one second before a deadline
+	autoHints  = "auto-hints"  // hints every emptyDir
 )
 
 func TestMain(m *testing.M) {
@@ -27,5 +28,6 @@ func TestMain(m *testing.M) {
 		{Name: wrongType, Raw: true, Config: "[storage]\n\nmax_workers = \"many\"\n"},
 		{Name: noConfig, ConfigPath: node.Dir + "/handlers/absent.toml"},
 		{Name: hasty, Config: "deadline_margin = \"1s\"\n"},
+		{Name: autoHints, Config: "[volumes]\nempty_dir = \"auto\"\n"},
 	}})
 }
