@@ -19,6 +19,8 @@ const (
 	noConfig   = "no-config"   // config.toml doesn't exist
 	hasty      = "hasty"       // gives up one second before a deadline
 	autoHints  = "auto-hints"  // hints every emptyDir
+	anyRoot    = "any-root"    // doesn't say where kubelet's root is
+	linkedRoot = "linked-root" // says a symbolic link
 )
 
 func TestMain(m *testing.M) {
@@ -29,5 +31,7 @@ func TestMain(m *testing.M) {
 		{Name: noConfig, ConfigPath: node.Dir + "/handlers/absent.toml"},
 		{Name: hasty, Config: "deadline_margin = \"1s\"\n"},
 		{Name: autoHints, Config: "[volumes]\nempty_dir = \"auto\"\n"},
+		{Name: anyRoot, Raw: true},
+		{Name: linkedRoot, Raw: true, Config: "[shim]\nkubelet_root = \"" + rootLink + "\"\n"},
 	}})
 }

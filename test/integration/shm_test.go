@@ -38,10 +38,13 @@ func TestAPodsOwnVolumeAtDevShmHasItsSize(t *testing.T) {
 		name, handler string
 		hint          map[string]string
 		shared        bool
+		mode          string
 	}{
-		{"for each container without a hint", node.Sedna, nil, false},
-		{"for the pod with a hint", node.Sedna, byHand, true},
-		{"for the pod on a node that hints", autoHints, nil, true},
+		{"for each container without a hint", node.Sedna, nil, false, "1777"},
+		{"for the pod with a hint", node.Sedna, byHand, true, "1777"},
+		// As kubelet made the folder: where containers will mount it isn't
+		// known when the sandbox is hinted.
+		{"for the pod on a node that hints", autoHints, nil, true, "0777"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			n := testutil.Node(t)
@@ -52,8 +55,15 @@ func TestAPodsOwnVolumeAtDevShmHasItsSize(t *testing.T) {
 			spec := node.ContainerSpec{User: 1000, Mounts: []node.Mount{{Volume: "shm", Path: "/dev/shm"}}}
 			one, two := pod.Start(t, spec), pod.Start(t, spec)
 
-			if got := one.Stat(t, "/dev/shm"); got.FSBytes != size || got.FSType != unix.TMPFS_MAGIC {
+			got := one.Stat(t, "/dev/shm")
+			if got.FSBytes != size || got.FSType != unix.TMPFS_MAGIC {
 				t.Errorf("it has %d bytes on %#x, not %d in memory", got.FSBytes, got.FSType, size)
+			}
+			if got.Mode != row.mode {
+				t.Errorf("its mode is %s, not %s", got.Mode, row.mode)
+			}
+			if _, options := one.Mount(t, "/dev/shm"); !strings.HasPrefix(options, "rw,nosuid,noexec,") {
+				t.Errorf("it is mounted with %s", options)
 			}
 			if got := strings.Count(one.Exec(t, "mounts"), " /dev/shm "); got != 1 {
 				t.Errorf("%d file systems are mounted there", got)
