@@ -144,7 +144,7 @@ func (s *secrets) endpoint(e config.Endpoint, d plan.Download, c plan.Credential
 	// The host was matched by what the pod says: nothing in the file may move it.
 	node.Endpoint, node.Insecure = "", nil
 	node.From = fmt.Sprintf("the node's [[endpoint]] %q", e.Host)
-	node.CABundle, node.SkipVerify = c.CABundle, c.SkipVerify
+	node.CABundle, node.SkipVerify, node.Prefixes = c.CABundle, c.SkipVerify, e.Prefixes
 	return node, nil
 }
 

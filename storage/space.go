@@ -135,8 +135,12 @@ func (s *space) explain(err error) error {
 	}
 	var st unix.Statfs_t
 	_ = unix.Fstatfs(int(s.root.Fd()), &st) // else it says zero
-	return exhausted("the volume is full: %s are free, %s more are needed", "use a larger volume",
-		size(int64(st.Bavail)*st.Bsize), size(max(s.left(), 0)))
+	need := "more is"
+	if left := s.left(); left > 0 {
+		need = size(left) + " more are"
+	}
+	return exhausted("the volume is full: of its %s there are %s free, and %s needed", "use a larger volume",
+		size(int64(st.Blocks)*st.Bsize), size(int64(st.Bavail)*st.Bsize), need)
 }
 
 func exhausted(why, hint string, args ...any) *source.Error {

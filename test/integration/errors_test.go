@@ -84,7 +84,7 @@ func TestErrorNamesMountURLAndCause(t *testing.T) {
 			name: "credentials that the server refuses",
 			asks: wrongKeys,
 			volumes: []node.Volume{downloadVolume(), {Name: "keys", Kind: node.Secret, Files: map[string]string{
-				"ACCESS_KEY_ID": "nobody", "SECRET_ACCESS_KEY": canary,
+				"ACCESS_KEY_ID": "owner", "SECRET_ACCESS_KEY": canary,
 			}}},
 			says: []string{"model", "s3://" + private.Name + "/m/", "keys"},
 		},
