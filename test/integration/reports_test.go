@@ -65,7 +65,7 @@ func TestBidirectionalPropagationIsExplainedToThePodsAuthor(t *testing.T) {
 // kserve/kserve#3792, artifact-keeper/artifact-keeper-iac#153,
 // kata-containers/kata-containers#12373: the size was checked by someone else,
 // too late, or temporary copies doubled it.
-func TestAModelThatDoesNotFitItsVolumeIsRefusedBeforeTheFirstByte(t *testing.T) {
+func TestAModelThatDoesNotFitItsVolumeIsRefusedBeforeAByteIsStored(t *testing.T) {
 	n := testutil.Node(t)
 	server := n.Web(t)
 	big := server.File("/big", web.Bytes(8<<20))
