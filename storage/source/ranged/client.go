@@ -24,6 +24,9 @@ type Client struct {
 	Authorize func(*http.Request)
 	// Who says whose credentials those are, for errors; "" for anonymous.
 	Who string
+	// Checksum reads the checksum of a whole object from its reply; nil where
+	// there are none.
+	Checksum func(http.Header) source.Checksum
 	// Follow allows redirects.
 	Follow bool
 	// Explain may know more about a refusal than its status tells; nil or a
