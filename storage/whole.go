@@ -25,7 +25,8 @@ func (e *engine) whole(ctx context.Context, j job) error {
 	for tries := 1; ; tries++ {
 		f, err := e.wholeOnce(ctx, &j)
 		if err == nil {
-			return itemError(j.item, e.settleFile(&j, f))
+			e.whenListed(func(context.Context) error { return itemError(j.item, e.placeFile(&j, f)) })
+			return nil
 		}
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -182,12 +183,6 @@ func wrongDigest(got, want string) *source.Error {
 		Kind: errdefs.ErrDataLoss, Why: fmt.Sprintf("its digest is %s and not %s", got, want),
 		Hint: "the file at the source isn't the one expected, or the annotation's digest is wrong",
 	}
-}
-
-// settleFile has a whole file placed when names may appear.
-func (e *engine) settleFile(j *job, f *staged) error {
-	e.whenListed(func(context.Context) error { return itemError(j.item, e.placeFile(j, f)) })
-	return nil
 }
 
 // placeFile gives a whole file its name, for good.
