@@ -89,6 +89,22 @@ func ServeTLS(t testing.TB, good http.Handler, choose Choose) *Server {
 	return s
 }
 
+// ServeHTTP2 is ServeTLS for a server that speaks HTTP/2 and nothing else.
+func ServeHTTP2(t testing.TB, good http.Handler) *Server {
+	t.Helper()
+	s := &Server{good: good, seen: map[string]int{}}
+	s.Server = httptest.NewUnstartedServer(s)
+	s.Config.ErrorLog = quiet
+	s.EnableHTTP2 = true
+	s.StartTLS()
+	s.TLS.NextProtos = []string{"h2"}
+	t.Cleanup(func() {
+		s.CloseClientConnections()
+		s.Close()
+	})
+	return s
+}
+
 // Set changes the faults, and counts paths anew.
 func (s *Server) Set(choose Choose) {
 	s.mu.Lock()
