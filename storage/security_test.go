@@ -249,6 +249,11 @@ func TestServersThatSpeakOnlyHTTP2(t *testing.T) {
 	web := storagetest.NewFiles()
 	web.Put("/f", data)
 	s := storagetest.ServeHTTP2(t, web)
+	s.Watch(func(r *http.Request) {
+		if r.ProtoMajor != 2 {
+			t.Errorf("it spoke %s", r.Proto)
+		}
+	})
 	req := request(item(t, s.URL+"/f", "f"))
 	req.Network.CABundle = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
 	dir := t.TempDir()

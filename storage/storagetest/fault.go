@@ -3,6 +3,7 @@
 package storagetest
 
 import (
+	"crypto/tls"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -96,8 +97,11 @@ func ServeHTTP2(t testing.TB, good http.Handler) *Server {
 	s.Server = httptest.NewUnstartedServer(s)
 	s.Config.ErrorLog = quiet
 	s.EnableHTTP2 = true
+	s.TLS = &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		c := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: s.TLS.Certificates, NextProtos: []string{"h2"}}
+		return c, nil
+	}}
 	s.StartTLS()
-	s.TLS.NextProtos = []string{"h2"}
 	t.Cleanup(func() {
 		s.CloseClientConnections()
 		s.Close()

@@ -107,6 +107,7 @@ func (n *Network) transport(bundle []byte, skip bool) (*transports, error) {
 	}
 	t := &transports{n.newTransport(c.Clone()), n.newTransport(c.Clone())}
 	t.http1.Protocols.SetHTTP1(true)
+	t.http1.TLSClientConfig.NextProtos = []string{"http/1.1"} // or a server can't tell us that it doesn't speak it
 	t.http2.Protocols.SetHTTP2(true)
 	n.transports[key] = t
 	return t, nil
