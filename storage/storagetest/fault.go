@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -97,8 +98,11 @@ func ServeHTTP2(t testing.TB, good http.Handler) *Server {
 	s.Server = httptest.NewUnstartedServer(s)
 	s.Config.ErrorLog = quiet
 	s.EnableHTTP2 = true
-	s.TLS = &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+	s.TLS = &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 		c := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: s.TLS.Certificates, NextProtos: []string{"h2"}}
+		if !slices.Contains(hello.SupportedProtos, "h2") {
+			c.NextProtos = []string{"none"} // with "h2" package tls would let HTTP/1.1 pass
+		}
 		return c, nil
 	}}
 	s.StartTLS()
