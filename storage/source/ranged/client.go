@@ -4,10 +4,10 @@ package ranged
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -116,8 +116,7 @@ func (c *Client) once(ctx context.Context, method string, u, first *url.URL, hea
 		return c.send(ctx, c.http2, req)
 	}
 	resp, err := c.http.RoundTrip(req) //nolint:bodyclose // it's the caller's
-	var alert tls.AlertError
-	if errors.As(err, &alert) && alert == noApplicationProtocol {
+	if refusal := alert(err); strings.Contains(refusal, noApplicationProtocol) {
 		c.only2.Store(true)
 		return c.send(ctx, c.http2, req)
 	}
@@ -135,9 +134,19 @@ func (c *Client) send(ctx context.Context, t *http.Transport, req *http.Request)
 	return resp, nil
 }
 
-// noApplicationProtocol is the alert of a TLS server that doesn't speak
-// HTTP/1.1 (RFC 7301, 3.2).
-const noApplicationProtocol = tls.AlertError(120)
+// noApplicationProtocol is how package tls words the alert of a server that
+// doesn't speak HTTP/1.1 (RFC 7301, 3.2).
+const noApplicationProtocol = "no application protocol"
+
+// alert is what a TLS server refused a connection with, "" if it didn't. The
+// type is tls's own secret.
+func alert(err error) string {
+	var op *net.OpError
+	if errors.As(err, &op) && op.Op == "remote error" {
+		return op.Err.Error()
+	}
+	return ""
+}
 
 func (c *Client) request(ctx context.Context, method string, u *url.URL, header http.Header) *http.Request {
 	h := make(http.Header, len(header)+4)
