@@ -36,6 +36,8 @@ func run() int {
 	switch {
 	case err == nil:
 		return 0
+	case errors.Is(err, errTold):
+		return exitFailed
 	case errors.As(err, &usage):
 		fmt.Fprintln(os.Stderr, "sedna-storage:", err)
 		return exitUsage
