@@ -88,8 +88,7 @@ func (c *checker) warnVolume(key, name, use string, kinds ...string) {
 	line := c.lineOf(key)
 	i := slices.IndexFunc(c.pod.Volumes, func(v manifest.Volume) bool { return v.Name == name })
 	if i < 0 {
-		c.warn(line, key, fmt.Sprintf("%s the volume %q, which the pod doesn't declare", use, name),
-			fmt.Sprintf("add it to volumes as %s", strings.Join(kinds, " or ")))
+		c.warn(line, key, fmt.Sprintf("%s the volume %q, which the pod doesn't declare: it won't start", use, name), c.declare(name, kinds))
 		return
 	}
 	v := c.pod.Volumes[i]
@@ -102,6 +101,25 @@ func (c *checker) warnVolume(key, name, use string, kinds ...string) {
 			return
 		}
 	}
-	c.warn(v.Line, key, fmt.Sprintf("%s the volume %q, which no container mounts, so that the kubelet doesn't make it", use, name),
+	c.warn(v.Line, key, fmt.Sprintf("%s the volume %q, which no container mounts, so that the kubelet doesn't make it: the pod won't start", use, name),
 		"add it to the volumeMounts of a container")
+}
+
+// declare says how to get a volume that the pod doesn't declare: maybe it has
+// the right one by another name, or the name is that of a Secret.
+func (c *checker) declare(name string, kinds []string) string {
+	hint := fmt.Sprintf("add it to volumes as %s, and to the volumeMounts of a container", strings.Join(kinds, " or "))
+	var others []string
+	for _, v := range c.pod.Volumes {
+		if slices.Contains(v.Secrets, name) {
+			return fmt.Sprintf("write %q: that is the volume with the Secret of this name", v.Name)
+		}
+		if slices.Contains(kinds, v.Kind) {
+			others = append(others, v.Name)
+		}
+	}
+	if len(others) == 1 {
+		hint += fmt.Sprintf("; or set this to %q, which it has", others[0])
+	}
+	return hint
 }
