@@ -97,9 +97,7 @@ func TestVolumesAreFoundWhereverKubeletKeepsThem(t *testing.T) {
 			container := pod.Start(t, node.ContainerSpec{Mounts: []node.Mount{
 				{Volume: "scratch", Path: "/scratch"}, {Volume: volume, Path: "/model"},
 			}})
-			if got := container.Exec(t, "cat", "/model/"+server.Host()+"/model"); got != "weights" {
-				t.Errorf("the model holds %q", got)
-			}
+			holds(t, container, "/model/"+server.Host()+"/model", "weights")
 			contains(t, container.ExecFails(t, "mkdir", "/model/mine"), "read-only file system")
 			if got, _ := container.Mount(t, "/scratch"); got != "tmpfs" {
 				t.Errorf("the hinted volume is a %s", got)
