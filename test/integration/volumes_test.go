@@ -150,3 +150,35 @@ func (w *world) watch(t *testing.T, two testutil.TestContainer, rows []emptyDir)
 		t.Errorf("inotify tells another container of\n%s, not of\n%s", got, want)
 	}
 }
+
+// What docs/volumes.md says of a volume's life: kubelet makes a new sandbox for
+// the same pod, and keeps its volumes.
+func TestANewSandboxFindsWhatTheNodeKeepsAndNothingElse(t *testing.T) {
+	n := testutil.Node(t)
+	pod := n.RunPod(t, node.PodSpec{
+		Handler: autoHints, Annotations: map[string]string{"dev.gvisor.empty-dir.node.force-shared": "true"},
+		Volumes: []node.Volume{{Name: "disk"}, {Name: "memory", Memory: true}, {Name: "node"}},
+	})
+	spec := node.ContainerSpec{Mounts: []node.Mount{
+		{Volume: "disk", Path: "/disk"}, {Volume: "memory", Path: "/memory"}, {Volume: "node", Path: "/node"},
+	}}
+	first := pod.Start(t, spec)
+	for _, mount := range spec.Mounts {
+		first.Exec(t, "write", mount.Path+"/file", "of the first sandbox")
+	}
+	if err := pod.Remove(testutil.Context(t)); err != nil {
+		t.Fatal(err)
+	}
+	pod.Run(t)
+	second := pod.Start(t, spec)
+
+	holds(t, second, "/node/file", "of the first sandbox")
+	second.ExecFails(t, "stat", "/disk/file")
+	second.ExecFails(t, "stat", "/memory/file")
+	if kind, _ := second.Mount(t, "/disk"); kind != "tmpfs" {
+		t.Errorf("the hinted volume is a %s the second time", kind)
+	}
+	if usage, err := node.DiskUsage(pod.VolumeDir("disk")); err != nil || usage != 0 {
+		t.Errorf("kubelet counts %d bytes of the first sandbox: %v, error %v", usage, node.Entries(pod.VolumeDir("disk")), err)
+	}
+}
