@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/containerd/errdefs"
 
 	"github.com/sedna-io/containerd-shim-sedna/shim/bundle"
+	"github.com/sedna-io/containerd-shim-sedna/storage/plan"
 	"github.com/sedna-io/containerd-shim-sedna/storage/worker"
 )
 
@@ -30,7 +32,7 @@ func (p *sandbox) fetch(ctx context.Context, dir string) error {
 	}
 	ctx, cancel := beforeDeadline(ctx, time.Duration(p.cfg.Shim.DeadlineMargin))
 	defer cancel()
-	watch := newProgress(p.log)
+	watch := p.follow(req)
 	report, err := command.Run(ctx, req, watch.on)
 	if forget := forgetWorker(p.bundle.Dir); forget != nil && err == nil {
 		err = forget
@@ -118,19 +120,26 @@ func (p *sandbox) explain(ctx context.Context, err error, watch *progress) error
 // mounts names the mounts of the pod that ask for downloads.
 func (p *sandbox) mounts() string {
 	var names []string
-	seen := map[string]bool{}
-	for _, d := range p.plan.Downloads {
-		for _, m := range d.Mounts {
-			if !seen[m] {
-				seen[m] = true
-				names = append(names, fmt.Sprintf("%q", m))
-			}
-		}
+	for _, m := range mountNames(p.plan.Downloads) {
+		names = append(names, fmt.Sprintf("%q", m))
 	}
 	if len(names) > 1 {
 		return "mounts " + strings.Join(names, ", ")
 	}
 	return "mount " + strings.Join(names, "")
+}
+
+// mountNames lists the mounts that ask for downloads, each once.
+func mountNames(downloads []plan.Download) []string {
+	var names []string
+	for _, d := range downloads {
+		for _, m := range d.Mounts {
+			if !slices.Contains(names, m) {
+				names = append(names, m)
+			}
+		}
+	}
+	return names
 }
 
 // workerPod says whom the worker works for.

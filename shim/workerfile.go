@@ -3,17 +3,17 @@
 package shim
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sedna-io/containerd-shim-sedna/internal/observe"
 )
 
 // workerFile in the sandbox's bundle names the worker's process while it runs,
@@ -104,16 +104,4 @@ func (w workerProcess) end() error {
 }
 
 // startTime returns when a process was started, in the kernel's words.
-func startTime(pid int) (string, error) {
-	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return "", err
-	}
-	// The second field is the name in parentheses and may hold anything.
-	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-	const start = 22 - 3 // the third field is the first here
-	if len(fields) <= start {
-		return "", fmt.Errorf("/proc/%d/stat has %d fields", pid, len(fields))
-	}
-	return string(fields[start]), nil
-}
+func startTime(pid int) (string, error) { return observe.StartTime(pid) }

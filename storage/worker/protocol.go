@@ -78,6 +78,7 @@ type Event struct {
 // Progress says how far the whole request and each unfinished item is.
 type Progress struct {
 	Bytes   int64   `json:"bytes"`           // fetched or found, so far
+	Fetched int64   `json:"fetched"`         // over the network, so far
 	Total   int64   `json:"total,omitempty"` // 0 while unknown
 	Files   int64   `json:"files"`           // complete
 	Rate    float64 `json:"rate"`            // bytes per second, lately

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package shim
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/sedna-io/containerd-shim-sedna/internal/observe"
+	"github.com/sedna-io/containerd-shim-sedna/storage/plan"
+	"github.com/sedna-io/containerd-shim-sedna/storage/worker"
+)
+
+// publishTime bounds what a pod waits for its result to be written: a file
+// system that hangs must not hold it.
+const publishTime = time.Second
+
+// maxMessage bounds the text of a failure in a result, bytes.
+const maxMessage = 8 << 10
+
+// follow begins to follow the download of a request.
+func (p *sandbox) follow(req worker.Request) *progress {
+	p.items = resultItems(req)
+	self, err := observe.Self()
+	if err != nil {
+		p.log.WithError(err).Warn("find out this process's start time")
+	}
+	now := time.Now()
+	p.watch = startProgress(p.log, observed, p.mounts(), observe.Running{
+		Pod: req.Pod, Sandbox: filepath.Base(p.bundle.Dir), Mounts: mountNames(p.plan.Downloads),
+		Process: self, Since: now, Updated: now, Progress: worker.Progress{Item: req.Items[0].URL.String()},
+	})
+	return p.watch
+}
+
+// observed is where this node's downloads are seen.
+var observed = observe.DefaultNode()
+
+// conclude tells how the downloads ended, in all the places where people look.
+// The worker is gone. Nothing that fails here fails the pod.
+func (p *sandbox) conclude(began time.Time, err error) {
+	if p.watch != nil {
+		p.watch.finish()
+	}
+	r := p.result(began, time.Now(), err)
+	line, failed := json.Marshal(r)
+	if failed != nil {
+		p.log.WithError(failed).Error("encode the result of a download")
+		return
+	}
+	p.log.Infof("download result: %s", line)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		p.publish(r)
+	}()
+	late := time.NewTimer(publishTime)
+	defer late.Stop()
+	select {
+	case <-done:
+	case <-late.C:
+		p.log.Warn("writing the result of a download takes long; the pod goes on without")
+	}
+}
+
+// publish writes a result into the node's files.
+func (p *sandbox) publish(r observe.Result) {
+	if err := observed.AddResult(r); err != nil {
+		p.log.WithError(err).Warn("`sedna-storage ps --results` won't show this download")
+	}
+	if err := observe.AddToPodLog(p.pod.LogDirectory, r); err != nil {
+		p.log.WithError(err).Warn("write the download's result into the pod's log folder")
+	}
+	if file := p.cfg.Storage.MetricsFile; file != "" {
+		if err := observe.Count(file, r); err != nil {
+			p.log.WithError(err).Warn("count the download in [storage] metrics_file")
+		}
+	}
+}
+
+// result is how it ended. A failed attempt has the figures of its last
+// progress, and those of no single item.
+func (p *sandbox) result(began, now time.Time, err error) observe.Result {
+	r := observe.Result{
+		Time: now.UTC(), Pod: workerPod(p.pod), Sandbox: filepath.Base(p.bundle.Dir),
+		Result: observe.Success, Seconds: seconds(now.Sub(began)), Items: p.items,
+	}
+	if r.Items == nil { // it failed before there was a request
+		for _, d := range p.plan.Downloads {
+			r.Items = append(r.Items, resultItem(d, plan.Credentials{}))
+		}
+	}
+	if p.watch != nil {
+		p.watch.tell(&r)
+	}
+	if err != nil {
+		r.Result = observe.Failed
+		r.Failure = &worker.Failure{Kind: worker.KindOf(err), Message: oneLine(err.Error())}
+		if r.Failure.Kind == "canceled" {
+			r.Result = observe.Canceled
+		}
+	}
+	return r
+}
+
+// tell writes into r what the worker reported, or how far it got.
+func (p *progress) tell(r *observe.Result) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.report == nil {
+		last := p.running.Progress
+		r.Bytes, r.Fetched, r.Files = last.Bytes, last.Fetched, last.Files
+		return
+	}
+	r.Bytes, r.Fetched, r.Files = p.report.Bytes, p.report.Fetched, p.report.Files
+	for i, item := range p.report.Items {
+		if i >= len(r.Items) {
+			return
+		}
+		to := &r.Items[i]
+		to.Bytes, to.Fetched, to.Files = item.Bytes, item.Fetched, item.Files
+		to.Seconds, to.Attempts, to.Cache = seconds(item.Duration), item.Attempts, item.Cache
+		if item.Digest != "" {
+			to.Digest = item.Digest
+		}
+	}
+}
+
+func resultItems(req worker.Request) []observe.Item {
+	var items []observe.Item
+	for _, item := range req.Items {
+		items = append(items, resultItem(item.Download, item.Credentials))
+	}
+	return items
+}
+
+// resultItem is what is known of a download before it begins. A host that
+// isn't one is an error of its own, elsewhere.
+func resultItem(d plan.Download, c plan.Credentials) observe.Item {
+	host, _, _ := d.Endpoint(c)
+	return observe.Item{Mounts: d.Mounts, URL: d.URL.String(), Host: host, Digest: d.Digest}
+}
+
+func seconds(d time.Duration) float64 { return d.Round(time.Millisecond).Seconds() }
+
+// oneLine cuts a message to what a log can take, between two characters.
+func oneLine(s string) string {
+	s = strings.Join(strings.Fields(s), " ")
+	return strings.ToValidUTF8(s[:min(len(s), maxMessage)], "")
+}
