@@ -33,7 +33,7 @@ func (m Manager) Stop(ctx context.Context, id string) (containerdshim.StopStatus
 	if err := removeSocket(); err != nil {
 		return containerdshim.StopStatus{}, err
 	}
-	sweepDownloads()
+	concludeDead(".", id)
 	killed := containerdshim.StopStatus{ExitedAt: time.Now(), ExitStatus: 128 + int(unix.SIGKILL)}
 	switch _, err := os.Stat(gvisorState); {
 	case errors.Is(err, fs.ErrNotExist):
@@ -52,10 +52,6 @@ func (m Manager) Stop(ctx context.Context, id string) (containerdshim.StopStatus
 	}
 	return status, errors.Join(removeCgroup(".", id), removeLocks(".", ns, id))
 }
-
-// sweepDownloads removes the records of downloads whose shim is gone. What can't
-// be read is no reason to keep a bundle, and this command has no log.
-func sweepDownloads() { _, _ = observed.Downloads() }
 
 // removeSocket removes the socket of a shim that died: only an orderly end does
 // it otherwise. A container's bundle names the socket of its pod's shim, which

@@ -3,12 +3,18 @@
 package shim
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"time"
 
+	taskapi "github.com/containerd/containerd/api/runtime/task/v2"
+
 	"github.com/sedna-io/containerd-shim-sedna/internal/observe"
+	"github.com/sedna-io/containerd-shim-sedna/shim/bundle"
 	"github.com/sedna-io/containerd-shim-sedna/storage/plan"
 	"github.com/sedna-io/containerd-shim-sedna/storage/worker"
 )
@@ -51,33 +57,41 @@ func (p *sandbox) conclude(began time.Time, err error) {
 		return
 	}
 	p.log.Infof("download result: %s", line)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		p.publish(r)
-	}()
-	late := time.NewTimer(publishTime)
-	defer late.Stop()
-	select {
-	case <-done:
-	case <-late.C:
-		p.log.Warn("writing the result of a download takes long; the pod goes on without")
+	if err := publish(p.pod.LogDirectory, p.cfg.Storage.MetricsFile, r); err != nil {
+		p.log.WithError(err).Warn("the result of a download isn't everywhere")
 	}
 }
 
-// publish writes a result into the node's files.
-func (p *sandbox) publish(r observe.Result) {
+// publish writes a result into the node's files, and waits for them only so
+// long.
+func publish(podLogs, metrics string, r observe.Result) error {
+	done := make(chan error, 1)
+	go func() { done <- publishAll(podLogs, metrics, r) }()
+	late := time.NewTimer(publishTime)
+	defer late.Stop()
+	select {
+	case err := <-done:
+		return err
+	case <-late.C:
+		return fmt.Errorf("not written after %s: %w", publishTime, context.DeadlineExceeded)
+	}
+}
+
+// publishAll lets no place that fails stop another.
+func publishAll(podLogs, metrics string, r observe.Result) error {
+	var errs []error
 	if err := observed.AddResult(r); err != nil {
-		p.log.WithError(err).Warn("`sedna-storage ps --results` won't show this download")
+		errs = append(errs, fmt.Errorf("write it for `sedna-storage ps --results`: %w", err))
 	}
-	if err := observe.AddToPodLog(p.pod.LogDirectory, r); err != nil {
-		p.log.WithError(err).Warn("write the download's result into the pod's log folder")
+	if err := observe.AddToPodLog(podLogs, r); err != nil {
+		errs = append(errs, fmt.Errorf("write it into the pod's log folder: %w", err))
 	}
-	if file := p.cfg.Storage.MetricsFile; file != "" {
-		if err := observe.Count(file, r); err != nil {
-			p.log.WithError(err).Warn("count the download in [storage] metrics_file")
+	if metrics != "" {
+		if err := observe.Count(metrics, r); err != nil {
+			errs = append(errs, fmt.Errorf("count it in [storage] metrics_file: %w", err))
 		}
 	}
+	return errors.Join(errs...)
 }
 
 // result is how it ended. A failed attempt has the figures of its last
@@ -141,6 +155,34 @@ func resultItems(req worker.Request) []observe.Item {
 func resultItem(d plan.Download, c plan.Credentials) observe.Item {
 	host, _, _ := d.Endpoint(c)
 	return observe.Item{Mounts: d.Mounts, URL: d.URL.String(), Host: host, Digest: d.Digest}
+}
+
+// concludeDead tells how a download ended whose shim has died, by the record
+// that it left. It is for the `delete` command, which has nobody to tell of an
+// error, and must not keep the bundle for one.
+func concludeDead(dir, id string) {
+	left, err := observed.TakeDead(id)
+	if err != nil || left == nil {
+		return
+	}
+	far := left.Progress
+	r := observe.Result{
+		Time: left.Updated.UTC(), Pod: left.Pod, Sandbox: left.Sandbox, Result: observe.Failed,
+		Bytes: far.Bytes, Fetched: far.Fetched, Files: far.Files, Seconds: seconds(left.Updated.Sub(left.Since)),
+		Items: []observe.Item{{Mounts: left.Mounts, URL: far.Item}},
+		Failure: &worker.Failure{Kind: "unavailable", Message: "the pod's shim was killed or has crashed in the middle of the download; " +
+			"the data is kept, and the next attempt goes on from there"},
+	}
+	logs, metrics := "", ""
+	if b, err := bundle.Load(dir); err == nil {
+		if pod, err := b.Pod(); err == nil {
+			logs = pod.LogDirectory
+		}
+	}
+	if cfg, err := loadConfig(&taskapi.CreateTaskRequest{Bundle: dir}); err == nil {
+		metrics = cfg.Storage.MetricsFile
+	}
+	_ = publish(logs, metrics, r)
 }
 
 func seconds(d time.Duration) float64 { return d.Round(time.Millisecond).Seconds() }

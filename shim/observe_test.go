@@ -195,8 +195,10 @@ func TestANodeThatCantKeepRecordsRunsThePodAllTheSame(t *testing.T) {
 		watch.onAt(worker.Event{Progress: &worker.Progress{}}, time.Now().Add(time.Duration(i)*time.Hour))
 	}
 	d.conclude(time.Now(), nil)
-	if n := strings.Count(d.log.String(), "won't show this download"); n != 2 { // running, and its result
-		t.Errorf("that is logged %d times:\n%s", n, d.log)
+	for _, once := range []string{"won't show this download", "ps --results"} {
+		if n := strings.Count(d.log.String(), once); n != 1 {
+			t.Errorf("%q is logged %d times:\n%s", once, n, d.log)
+		}
 	}
 }
 
@@ -345,6 +347,68 @@ func TestAFailureBeforeTheWorkerHasAResultToo(t *testing.T) {
 		}
 	}
 	d.lacksSecrets(t)
+}
+
+func TestADeadShimsDownloadHasAResultToo(t *testing.T) {
+	d := newDownloading(t)
+	watch := d.start()
+	watch.onAt(worker.Event{Progress: &worker.Progress{Bytes: 5, Fetched: 4, Item: "https://host/m"}}, time.Now().Add(time.Hour))
+	if concludeDead(t.TempDir(), "box"); len(d.kept(t)) > 0 {
+		t.Fatal("a download that runs has a result")
+	}
+	dead := watch.running
+	dead.Process.Start = "1"
+	if err := observed.Write(dead); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // again and again
+		concludeDead(d.deadBundle(t), "box")
+	}
+	if kept := d.kept(t); len(kept) != 1 {
+		t.Fatalf("its results are %v", kept)
+	}
+	for where, r := range d.results(t) {
+		if r.Result != observe.Failed || r.Pod.Name != "pod" || r.Bytes != 5 || r.Fetched != 4 || r.Items[0].URL != "https://host/m" {
+			t.Errorf("%s: %+v", where, r)
+		}
+	}
+	metrics, err := os.ReadFile(d.cfg.Storage.MetricsFile)
+	if err != nil || !strings.Contains(string(metrics), `sedna_downloads_total{result="failure"} 1`) {
+		t.Errorf("counted otherwise, %v:\n%s", err, metrics)
+	}
+	if left, _ := os.ReadDir(observed.Run); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+	watch.finish()
+}
+
+// deadBundle is what `delete` finds: the spec and the configuration's path.
+func (d downloading) deadBundle(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	config := filepath.Join(t.TempDir(), "config.toml")
+	for file, text := range map[string]string{
+		filepath.Join(dir, "config.json"): fmt.Sprintf(`{"annotations": {
+			"io.kubernetes.cri.container-type": "sandbox", "io.kubernetes.cri.sandbox-id": "box",
+			"io.kubernetes.cri.sandbox-namespace": "ns", "io.kubernetes.cri.sandbox-name": "pod", "io.kubernetes.cri.sandbox-uid": "uid",
+			"io.kubernetes.cri.sandbox-log-directory": %q}}`, d.logs),
+		filepath.Join(dir, configPathFile): config,
+		config:                             fmt.Sprintf("[storage]\nmetrics_file = %q\n", d.cfg.Storage.MetricsFile),
+	} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func (d downloading) kept(t *testing.T) []observe.Result {
+	t.Helper()
+	kept, err := observed.Results(10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kept
 }
 
 func TestAKindIsWhatItUnwrapsTo(t *testing.T) {

@@ -127,6 +127,28 @@ func (n Node) Downloads() ([]Running, error) {
 	return all, errors.Join(errs...)
 }
 
+// TakeDead returns the record of a sandbox whose process is gone, and removes
+// it; nil if there is none.
+func (n Node) TakeDead(sandbox string) (*Running, error) {
+	name, err := runningName(sandbox)
+	if err != nil {
+		return nil, err
+	}
+	d, err := openFolder(n.Run, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	r, err := d.load(name)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !r.Process.gone() {
+		return nil, nil
+	}
+	// One that can't be read is nobody's either.
+	return r, errors.Join(err, d.remove(name), d.remove("."+name+".tmp"))
+}
+
 // running reads one record, nil if it's none or its process is gone.
 func (d folder) running(name string) (*Running, error) {
 	if strings.HasPrefix(name, ".") {
@@ -135,6 +157,17 @@ func (d folder) running(name string) (*Running, error) {
 	if !strings.HasSuffix(name, runningSuffix) {
 		return nil, nil
 	}
+	r, err := d.load(name)
+	if err != nil {
+		return nil, err
+	}
+	if r.Process.gone() {
+		return nil, d.remove(name)
+	}
+	return r, nil
+}
+
+func (d folder) load(name string) (*Running, error) {
 	data, err := d.read(name, maxRunning)
 	if err != nil {
 		return nil, err
@@ -142,9 +175,6 @@ func (d folder) running(name string) (*Running, error) {
 	var r Running
 	if err := json.Unmarshal(data, &r); err != nil {
 		return nil, fmt.Errorf("read %s: %w", d.path(name), err)
-	}
-	if r.Process.gone() {
-		return nil, d.remove(name)
 	}
 	return &r, nil
 }

@@ -196,3 +196,21 @@ func TestARecordStaysInItsFolder(t *testing.T) {
 		}
 	}
 }
+
+func TestOnlyADeadProcessLeavesItsRecordToDelete(t *testing.T) {
+	n := testNode(t)
+	if r, err := n.TakeDead("a"); r != nil || err != nil {
+		t.Errorf("before the first: %v, %v", r, err)
+	}
+	r := example(t, "a")
+	write(t, n, r)
+	if got, err := n.TakeDead("a"); got != nil || err != nil {
+		t.Errorf("a running one: %v, %v", got, err)
+	}
+	r.Process.Start = "1"
+	write(t, n, r)
+	if got, err := n.TakeDead("a"); got == nil || err != nil || got.Pod != r.Pod {
+		t.Errorf("got %v, %v", got, err)
+	}
+	isEmpty(t, n.Run)
+}
