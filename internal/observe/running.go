@@ -42,8 +42,8 @@ const (
 	runningSuffix = ".json"
 	// maxRunning bounds a record, bytes.
 	maxRunning = 64 << 10
-	// abandoned is the age at which a file of a writer that was killed in the
-	// middle is removed.
+	// abandoned is the age at which a file whose writer is gone is removed by
+	// whoever sees it.
 	abandoned = time.Minute
 )
 
@@ -91,7 +91,7 @@ func runningName(sandbox string) (string, error) {
 	return sandbox + runningSuffix, nil
 }
 
-// Downloads lists what runs, the oldest first, and removes the records of
+// Downloads lists what runs, the oldest first, and removes the old records of
 // processes that are gone. An error tells of records that can't be read; those
 // that can are returned with it.
 func (n Node) Downloads() ([]Running, error) {
@@ -161,10 +161,13 @@ func (d folder) running(name string) (*Running, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r.Process.gone() {
-		return nil, d.remove(name)
+	if !r.Process.gone() {
+		return r, nil
 	}
-	return r, nil
+	if time.Since(r.Updated) < abandoned {
+		return nil, nil // `delete` makes a result of it
+	}
+	return nil, d.remove(name)
 }
 
 func (d folder) load(name string) (*Running, error) {

@@ -24,7 +24,7 @@ func example(t *testing.T, sandbox string) Running {
 	if err != nil {
 		t.Fatal(err)
 	}
-	now := time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
+	now := time.Date(2020, 11, 30, 12, 0, 0, 0, time.UTC)
 	return Running{
 		Pod: worker.Pod{Namespace: "ns", Name: "pod", UID: "uid"}, Sandbox: sandbox, Mounts: []string{"model"},
 		Process: self, Since: now, Updated: now, Progress: worker.Progress{Bytes: 1, Total: 2, Item: "https://h/m"},
@@ -145,6 +145,19 @@ func deadProcess(self Process, reaped bool) func(t *testing.T) Process {
 			}
 		}
 		return p
+	}
+}
+
+func TestTheRecordOfAShimThatHasJustDiedIsLeftToDelete(t *testing.T) {
+	n := testNode(t)
+	r := example(t, "a")
+	r.Process.Start, r.Updated = "1", time.Now()
+	write(t, n, r)
+	if all, err := n.Downloads(); err != nil || len(all) > 0 {
+		t.Errorf("listed: %v, %v", all, err)
+	}
+	if got, err := n.TakeDead("a"); err != nil || got == nil {
+		t.Errorf("delete finds %v, %v", got, err)
 	}
 }
 
