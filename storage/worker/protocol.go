@@ -112,7 +112,7 @@ type ItemReport struct {
 	Fetched  int64         `json:"fetched"`
 	Files    int64         `json:"files"`
 	Duration time.Duration `json:"duration"` // ns
-	Attempts int           `json:"attempts"`
+	Attempts int           `json:"attempts"` // requests, those for parts included
 	Digest   string        `json:"digest,omitempty"`
 	Cache    string        `json:"cache,omitempty"` // "", "hit", "miss", "found"
 }
