@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+	"golang.org/x/sys/unix"
 
 	"github.com/sedna-io/containerd-shim-sedna/storage/worker"
 )
@@ -37,6 +38,7 @@ func has(t *testing.T, file string, lines ...string) {
 }
 
 func TestResultsAddUpInTheMetricsFile(t *testing.T) {
+	defer unix.Umask(unix.Umask(0o077)) // as hardened nodes have it
 	file := filepath.Join(t.TempDir(), "sedna.prom")
 	count(t, file,
 		Result{Result: Success, Bytes: 3 << 40, Fetched: 2 << 40, Files: 7, Seconds: 0.25, Items: []Item{{Cache: "hit"}, {Cache: "miss"}, {Cache: "found"}, {}}},
