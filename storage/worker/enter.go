@@ -12,38 +12,52 @@ import (
 )
 
 // Place is where a worker does its work: the pod's network, seen with the
-// pod's own names.
+// pod's own names, and one folder of the node.
 type Place struct {
 	NetNS      string // path of a network namespace, "" to stay
 	ResolvConf string // file that stands in for /etc/resolv.conf, "" for the node's
+	Volume     string // folder that is written, "" for none
 }
 
 // hosts is what /etc/hosts says inside: kubelet writes the pod's own only when
 // it creates the containers, and the node's names are not the pod's.
 const hosts = "127.0.0.1\tlocalhost\n::1\tlocalhost\n"
 
-// Enter moves the process into p and starts its program anew with args, so that
-// every thread of the new one is inside. It returns only on error, or at once
-// with nil when p names nothing to enter. Call it before reading stdin, which
-// the new program inherits.
-func Enter(p Place, args []string) error {
+// Enter moves the process into p, gives up every privilege that the work there
+// doesn't need, and starts its program anew with args, so that every thread of
+// the new one is held. It returns only on error, or at once with nil when p is
+// empty, as it is in the program started anew. Call it before reading stdin,
+// which the new program inherits.
+//
+// What the kernel can't do for us goes to tell, a sentence each, and is no
+// error.
+func Enter(p Place, args []string, tell func(lack string)) error {
 	if p == (Place{}) {
 		return nil
 	}
-	// Namespaces belong to a thread. This one is never given back: exec makes
-	// it the only thread of the new program.
+	// Namespaces and privileges belong to a thread. This one is never given
+	// back: exec makes it the only thread of the new program.
 	runtime.LockOSThread()
 	self, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("find the running program: %w", err)
 	}
-	if err := p.enterMounts(); err != nil {
-		return err
+	if p.NetNS != "" || p.ResolvConf != "" {
+		if err := p.enterMounts(); err != nil {
+			return err
+		}
 	}
 	if err := p.enterNetwork(); err != nil {
 		return err
 	}
-	return fmt.Errorf("start anew in the pod's namespaces: %w", unix.Exec(self, args, []string{}))
+	lacks, err := p.confine(self)
+	if err != nil {
+		return err
+	}
+	for _, lack := range lacks {
+		tell(lack)
+	}
+	return fmt.Errorf("start the worker anew: %w", unix.Exec(self, args, []string{}))
 }
 
 // enterMounts makes a private mount namespace in which the pod's resolv.conf

@@ -52,7 +52,7 @@ func (c Command) Run(ctx context.Context, req Request, on func(Event)) (*Report,
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
-	p, err := c.start()
+	p, err := c.start(req.Dir)
 	if err != nil {
 		return nil, fmt.Errorf("start the worker %s: %w", c.Path, err)
 	}
@@ -109,8 +109,11 @@ type process struct {
 
 // start starts the process on a thread that lives as long as it does: the
 // kernel sends the parent-death signal when that thread ends.
-func (c Command) start() (*process, error) {
+func (c Command) start(volume string) (*process, error) {
 	args := []string{"worker"}
+	if volume != "" {
+		args = append(args, "--volume", volume)
+	}
 	if c.NetNS != "" {
 		args = append(args, "--netns", c.NetNS)
 	}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package worker
+
+import (
+	"debug/elf"
+
+	"github.com/landlock-lsm/go-landlock/landlock"
+	ll "github.com/landlock-lsm/go-landlock/landlock/syscall"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	readFile = ll.AccessFSReadFile
+	readDir  = readFile | ll.AccessFSReadDir
+	runFile  = readFile | ll.AccessFSExecute
+	// writeVolume is what placing files takes. Devices, sockets and running
+	// programs aren't part of it; links and renames between folders are.
+	writeVolume = readDir | ll.AccessFSWriteFile | ll.AccessFSTruncate | ll.AccessFSRefer |
+		ll.AccessFSMakeReg | ll.AccessFSMakeDir | ll.AccessFSMakeSym |
+		ll.AccessFSRemoveFile | ll.AccessFSRemoveDir
+)
+
+// readable are the node's files that a worker reads.
+var readable = []string{
+	// Go's net package: net/conf.go, net/dnsconfig_unix.go, net/hosts.go, net/port_unix.go
+	"/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf", "/etc/services",
+	// Go's runtime: runtime/os_linux.go
+	"/dev/null", "/sys/kernel/mm/transparent_hugepage/hpage_pmd_size",
+	// storage tells by it synced data from what a reset may have lost
+	"/proc/sys/kernel/random/boot_id",
+}
+
+// rootFiles and rootFolders are where Go looks for the node's CAs
+// (crypto/x509/root_linux.go), and where the links in them lead.
+var (
+	rootFiles = []string{
+		"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem",
+		"/etc/pki/tls/cacert.pem", "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem", "/etc/ssl/cert.pem",
+	}
+	rootFolders = []string{
+		"/etc/ssl/certs", "/etc/pki/tls/certs", "/etc/pki/ca-trust/extracted", "/etc/ca-certificates/extracted",
+		"/usr/share/ca-certificates", "/usr/local/share/ca-certificates", "/usr/share/pki/trust",
+	}
+)
+
+// restrictFiles has Landlock hold the calling thread to the volume, the
+// program itself and what is readable; and to signals and sockets of its own.
+// The version with links between folders is the first to be of use.
+func (p Place) restrictFiles(self string) (lack string, err error) {
+	version, err := ll.LandlockGetABIVersion()
+	if err != nil || version < 2 {
+		return "this kernel has no Landlock (Linux 5.19 or later, with landlock in its lsm= list): " +
+			"a worker that is taken over could read and write what belongs to root on the node", nil
+	}
+	newest := landlock.V11
+	config := landlock.MustConfig(newest.HandledAccessFS, newest.Scoped).BestEffort()
+	rules := []landlock.Rule{
+		landlock.PathAccess(runFile, self),
+		landlock.PathAccess(readFile, readable...).IgnoreIfMissing(),
+		landlock.PathAccess(readFile, rootFiles...).IgnoreIfMissing(),
+		landlock.PathAccess(readDir, rootFolders...).IgnoreIfMissing(),
+	}
+	if p.Volume != "" {
+		rules = append(rules, landlock.PathAccess(writeVolume, p.Volume))
+	}
+	if linked(self) {
+		rules = append(rules,
+			landlock.PathAccess(runFile|readDir, "/lib", "/lib64", "/usr/lib", "/usr/lib64").IgnoreIfMissing(),
+			landlock.PathAccess(readFile, "/etc/ld.so.cache").IgnoreIfMissing())
+	}
+	fd, flags, err := config.NewRulesetFD(rules...)
+	if err != nil {
+		return "", err
+	}
+	defer unix.Close(fd)
+	return "", ll.LandlockRestrictSelf(fd, flags)
+}
+
+// linked says whether a program needs the node's libraries to run: releases
+// don't, a build of one's own may.
+func linked(program string) bool {
+	f, err := elf.Open(program)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	for _, part := range f.Progs {
+		if part.Type == elf.PT_INTERP {
+			return true
+		}
+	}
+	return false
+}
