@@ -379,5 +379,4 @@ func TestEveryCallIsFilteredAsListed(t *testing.T) {
 			t.Errorf("instruction %d jumps out", i)
 		}
 	}
-
 }

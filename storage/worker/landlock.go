@@ -54,7 +54,7 @@ func (p Place) restrictFiles(self string) (lack string, err error) {
 			"a worker that is taken over could read and write what belongs to root on the node", nil
 	}
 	newest := landlock.V11
-	config := landlock.MustConfig(newest.HandledAccessFS, newest.Scoped).BestEffort()
+	config := landlock.Config{HandledAccessFS: newest.HandledAccessFS, Scoped: newest.Scoped}.BestEffort()
 	rules := []landlock.Rule{
 		landlock.PathAccess(runFile, self),
 		landlock.PathAccess(readFile, readable...).IgnoreIfMissing(),
@@ -84,7 +84,7 @@ func linked(program string) bool {
 	if err != nil {
 		return false
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	for _, part := range f.Progs {
 		if part.Type == elf.PT_INTERP {
 			return true

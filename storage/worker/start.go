@@ -277,7 +277,7 @@ func (o outcome) result(path string, p *process, clean scrubber) (*Report, error
 	}
 	err := fmt.Errorf("the worker %s ended with exit status %d and no report: %w", path, p.status, errdefs.ErrUnavailable)
 	if p.status > 128 {
-		err = fmt.Errorf("the worker %s was killed by signal %d (%s), as the kernel does for want of memory; the next attempt goes on from what it has fetched: %w",
+		err = fmt.Errorf("the worker %s was killed by signal %d (%s); the next attempt goes on from what it has fetched: %w",
 			path, p.status-128, unix.SignalName(syscall.Signal(p.status-128)), errdefs.ErrUnavailable)
 	}
 	if said := clean.string(p.stderr.String()); said != "" {

@@ -90,6 +90,9 @@ func fakeWorker(args []string) int {
 	case "environment":
 		_ = out.Encode(Event{Log: &Log{Message: strings.Join(os.Environ(), " ")}})
 		_ = out.Encode(Event{Report: &Report{}})
+	case "hog":
+		_ = out.Encode(Event{Progress: &Progress{}})
+		hog(256 << 20)
 	case "attack":
 		attack(req.Dir, func(try, result string) { _ = out.Encode(Event{Log: &Log{Level: try, Message: result}}) })
 		_ = out.Encode(Event{Report: &Report{}})
