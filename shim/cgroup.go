@@ -36,8 +36,8 @@ func removeCgroup(dir, id string) error {
 		return nil
 	}
 	controllers, err := os.ReadDir(cgroupRoot)
-	if err != nil {
-		return nil // no control groups here
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("look for control groups: %w", err)
 	}
 	roots := []string{cgroupRoot} // version 2, and one for each controller of version 1
 	for _, c := range controllers {

@@ -12,9 +12,12 @@ import (
 	"time"
 
 	"github.com/containerd/containerd/api/types"
+	"github.com/containerd/containerd/v2/pkg/namespaces"
 	containerdshim "github.com/containerd/containerd/v2/pkg/shim"
 	"golang.org/x/sys/unix"
 	gvisorshim "gvisor.dev/gvisor/pkg/shim/v1"
+
+	"github.com/sedna-io/containerd-shim-sedna/internal/version"
 )
 
 // gvisorState is the file in a bundle that gVisor's Create writes first and its
@@ -42,7 +45,11 @@ func (m Manager) Stop(ctx context.Context, id string) (containerdshim.StopStatus
 	if err != nil {
 		return status, err
 	}
-	return status, removeCgroup(".", id)
+	ns, err := namespaces.NamespaceRequired(ctx)
+	if err != nil {
+		return status, err
+	}
+	return status, errors.Join(removeCgroup(".", id), removeLocks(".", ns, id))
 }
 
 // removeSocket removes the socket of a shim that died: only an orderly end does
@@ -67,5 +74,10 @@ func removeSocket() error {
 // Info implements containerdshim.Manager: the features are those of runsc, which
 // containerd matches against what a pod asks for.
 func (m Manager) Info(ctx context.Context, options io.Reader) (*types.RuntimeInfo, error) {
-	return gvisorshim.NewShimManager(m.name).Info(ctx, options)
+	info, err := gvisorshim.NewShimManager(m.name).Info(ctx, options)
+	if err != nil {
+		return nil, err
+	}
+	info.Version = &types.RuntimeVersion{Version: version.Version}
+	return info, nil
 }

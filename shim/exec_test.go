@@ -9,8 +9,10 @@ import (
 
 func TestExecutedProcessesGetTheVariables(t *testing.T) {
 	for _, tt := range []struct{ name, process, want string }{
-		{"beside its own", `{"args":["sh"],"env":["PATH=/bin"],"unknown":{"n":12345678901234567890}}`,
-			`{"args":["sh"],"env":["PATH=/bin","MODEL=/downloads/m"],"unknown":{"n":12345678901234567890}}`},
+		{
+			"beside its own", `{"args":["sh"],"env":["PATH=/bin"],"unknown":{"n":12345678901234567890}}`,
+			`{"args":["sh"],"env":["PATH=/bin","MODEL=/downloads/m"],"unknown":{"n":12345678901234567890}}`,
+		},
 		{"without an environment", `{"args":["sh"]}`, `{"args":["sh"],"env":["MODEL=/downloads/m"]}`},
 		{"but never over the user's", `{"env":["MODEL=mine"]}`, `{"env":["MODEL=mine"]}`},
 		{"a name that begins alike is another", `{"env":["MODEL_2=mine"]}`, `{"env":["MODEL_2=mine","MODEL=/downloads/m"]}`},

@@ -10,15 +10,20 @@ import (
 	containerdshim "github.com/containerd/containerd/v2/pkg/shim"
 	"github.com/containerd/containerd/v2/pkg/shutdown"
 	"github.com/containerd/containerd/v2/plugins"
+	libraryversion "github.com/containerd/containerd/v2/version"
 	"github.com/containerd/plugin"
 	"github.com/containerd/plugin/registry"
 	"github.com/containerd/ttrpc"
 	gvisorshim "gvisor.dev/gvisor/pkg/shim/v1"
 	"gvisor.dev/gvisor/pkg/shim/v1/extension"
+
+	"github.com/sedna-io/containerd-shim-sedna/internal/version"
 )
 
-// Register makes the task service known to containerd's shim library.
+// Register makes the task service, and our version, known to containerd's shim
+// library.
 func Register() {
+	libraryversion.Version = version.Version // what -v prints
 	registry.Register(&plugin.Registration{
 		Type:     plugins.TTRPCPlugin,
 		ID:       "task",

@@ -123,7 +123,11 @@ func (s *secrets) endpoint(e config.Endpoint, d plan.Download, c plan.Credential
 		c.CABundle = ca
 		c.SkipVerify = e.InsecureSkipVerify
 	}
-	if own || e.CredentialsFile == "" || !entitled(e, s.pod.Namespace, d.URL) {
+	if own || e.CredentialsFile == "" {
+		return c, nil
+	}
+	if !entitled(e, s.pod.Namespace, d.URL) {
+		s.log.Infof("the node's keys for %s are not for namespace %q and %s ([[endpoint]] namespaces, prefixes): the download is anonymous", e.Host, s.pod.Namespace, d.URL)
 		return c, nil
 	}
 	if !s.onNodeNetwork() && (insecure || e.InsecureSkipVerify) {
@@ -145,7 +149,7 @@ func (s *secrets) endpoint(e config.Endpoint, d plan.Download, c plan.Credential
 	// The host was matched by what the pod says: nothing in the file may move it.
 	node.Endpoint, node.Insecure = "", nil
 	node.From = fmt.Sprintf("the node's [[endpoint]] %q", e.Host)
-	node.CABundle, node.SkipVerify = c.CABundle, c.SkipVerify
+	node.CABundle, node.SkipVerify, node.Prefixes = c.CABundle, c.SkipVerify, e.Prefixes
 	return node, nil
 }
 

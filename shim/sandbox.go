@@ -135,7 +135,7 @@ func (p *sandbox) hint() error {
 	if err != nil {
 		return err
 	}
-	p.logAll(notes)
+	p.warn(notes)
 	p.record.Hints = decisions
 	decisions.ApplySandbox(p.bundle.Spec)
 	setPodsDir(p.volumes.PodsDir())
@@ -154,9 +154,10 @@ func (p *sandbox) undo() {
 	}
 }
 
-func (p *sandbox) logAll(notes []string) {
+// warn logs what the pod asked for and doesn't get.
+func (p *sandbox) warn(notes []string) {
 	for _, note := range notes {
-		p.log.Info(note)
+		p.log.Warn(note)
 	}
 }
 

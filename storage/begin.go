@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/containerd/errdefs"
 	"golang.org/x/sys/unix"
 
 	"github.com/sedna-io/containerd-shim-sedna/storage/place"
@@ -24,7 +25,12 @@ func (e *engine) announce(n int64) error {
 
 // begin starts a job: a small object is fetched at once, a big one in parts.
 func (e *engine) begin(ctx context.Context, j job) error {
-	if j.item.Archive == plan.NoArchive && j.obj.Size >= 0 && j.obj.Size <= wholeSize {
+	if e.known(ctx, &j) {
+		return nil
+	}
+	// The files of an index are many and mostly small; their sizes will show.
+	small := j.obj.Size >= 0 && j.obj.Size <= wholeSize || j.item.Indirect && j.obj.Size == source.Unknown
+	if small && j.item.Archive == plan.NoArchive {
 		return e.whole(ctx, j)
 	}
 	return itemError(j.item, e.open(ctx, j))
@@ -34,6 +40,9 @@ func (e *engine) begin(ctx context.Context, j job) error {
 func (e *engine) open(ctx context.Context, j job) error {
 	t := newTransfer(j)
 	t.announced = j.obj.Size >= 0
+	if err := e.alone(t.dataName()); err != nil {
+		return err
+	}
 	if !e.goOn(t) {
 		f, err := e.tree.Create(t.dataName())
 		if err != nil {
@@ -64,6 +73,18 @@ func (e *engine) open(ctx context.Context, j job) error {
 	if complete {
 		return e.complete(ctx, t)
 	}
+	return nil
+}
+
+// alone refuses a second transfer into the same partial file: a source that
+// lists one key twice.
+func (e *engine) alone(name string) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.opened[name] {
+		return &source.Error{Kind: errdefs.ErrDataLoss, Why: "the source lists one file twice", Hint: "check the source"}
+	}
+	e.opened[name] = true
 	return nil
 }
 

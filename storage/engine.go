@@ -50,6 +50,9 @@ type engine struct {
 	speed   *throttle
 
 	cancel context.CancelCauseFunc
+	shared bool // see Shared
+	every  time.Duration
+	watch  func([]FileProgress) // nil for nobody
 
 	bytes, fetched, files, expected atomic.Int64
 	names                           atomic.Int64 // given to files of .sedna
@@ -64,6 +67,7 @@ type engine struct {
 	finishing int                           // transfers being checked and unpacked
 	err       error                         // the first failure
 	owners    map[string]int                // who placed what, where archives merge
+	opened    map[string]bool               // partial files by name
 }
 
 // next waits for something to do and for leave to do it; nil when all is done.

@@ -45,8 +45,13 @@ func (j *job) id() string {
 	return itemKey(j.item)[:itemPrefix] + "-" + hex.EncodeToString(sum[:16])
 }
 
-func (j *job) dataName() string { return j.id() + ".part" }
-func (j *job) logName() string  { return j.id() + ".log" }
+const (
+	dataEnding = ".part"
+	logEnding  = ".log"
+)
+
+func (j *job) dataName() string { return j.id() + dataEnding }
+func (j *job) logName() string  { return j.id() + logEnding }
 
 // sum is the digest of the item's one file, if it was checked.
 func (s *itemState) sum() string {

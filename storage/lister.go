@@ -28,7 +28,7 @@ type lister struct {
 }
 
 func (l *lister) list(ctx context.Context) error {
-	if err := l.src.List(ctx, func(o source.Object) error { return l.object(ctx, o) }); err != nil {
+	if err := l.src.List(ctx, func(o source.Object) error { return l.object(o) }); err != nil {
 		return err
 	}
 	if l.chosen == 0 {
@@ -40,11 +40,11 @@ func (l *lister) list(ctx context.Context) error {
 	return nil
 }
 
-func (l *lister) object(ctx context.Context, o source.Object) error {
+func (l *lister) object(o source.Object) error {
 	if !l.selects(o) {
 		return nil
 	}
-	if o.Path != "" {
+	if o.Path != "" && !l.item.Indirect {
 		if err := l.onlyOne(); err != nil {
 			return err
 		}
@@ -69,10 +69,6 @@ func (l *lister) object(ctx context.Context, o source.Object) error {
 		return err
 	}
 	if err := e.announce(max(o.Size, 0)); err != nil {
-		return err
-	}
-	known, err := e.known(ctx, &j)
-	if known || err != nil {
 		return err
 	}
 	return e.enqueue(j)
@@ -136,25 +132,24 @@ func (l *lister) conflict(o source.Object) error {
 }
 
 // known says whether an earlier run placed this very object already.
-func (e *engine) known(ctx context.Context, j *job) (bool, error) {
+func (e *engine) known(ctx context.Context, j *job) bool {
 	r, ok := e.before.files[j.path]
-	if !ok || j.item.Archive != plan.NoArchive || r.Digest != j.item.Digest || !e.before.unchanged(e.tree, r) {
-		return false, nil
+	if !ok || j.item.Archive != plan.NoArchive || r.Digest != j.item.Digest || r.Validator == "" || !e.before.unchanged(e.tree, r) {
+		return false
 	}
 	switch {
-	case r.Validator == "":
-		return false, nil
 	case j.obj.Validator == "":
 		if !e.stillThere(ctx, j, r) {
-			return false, nil
+			return false
 		}
+		e.expected.Add(r.Size)
 	case j.obj.Validator != r.Validator || j.obj.Size != r.Size:
-		return false, nil
+		return false
 	}
 	e.found(j, r.Size)
 	j.placed()
 	e.files.Add(1)
-	return true, nil
+	return true
 }
 
 // stillThere asks the source for one byte of the version that was placed.

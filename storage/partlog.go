@@ -165,7 +165,7 @@ func (r *resumed) close() {
 }
 
 // bufferSize fits into a core's own cache, and makes system calls rare.
-const bufferSize = 256 << 10
+const bufferSize = 512 << 10
 
 var buffers = sync.Pool{New: func() any { b := make([]byte, bufferSize); return &b }}
 

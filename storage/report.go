@@ -18,21 +18,27 @@ func (e *engine) heartbeat(emit func(worker.Event)) (stop func()) {
 	done := make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		ticker := time.NewTicker(beat)
+		ticker := time.NewTicker(e.every)
 		defer ticker.Stop()
 		last, at := e.fetched.Load(), time.Now()
-		for {
+		for ended := false; ; {
 			p := e.progress()
 			now, moment := e.fetched.Load(), time.Now()
 			if d := moment.Sub(at).Seconds(); d > 0 {
 				p.Rate = float64(now-last) / d
 			}
 			last, at = now, moment
+			if e.watch != nil {
+				e.watch(e.underWay())
+			}
 			emit(worker.Event{Progress: &p})
+			if ended {
+				return
+			}
 			select {
 			case <-ticker.C:
 			case <-done:
-				return
+				ended = true
 			}
 		}
 	})
@@ -52,6 +58,17 @@ func (e *engine) progress() worker.Progress {
 		p.Item = e.queue[0].item.URL.String()
 	}
 	return p
+}
+
+// underWay lists the open transfers.
+func (e *engine) underWay() []FileProgress {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var out []FileProgress
+	for _, t := range e.transfers {
+		out = append(out, FileProgress{Path: t.path, Bytes: t.there(), Total: max(t.total(), 0)})
+	}
+	return out
 }
 
 func (e *engine) summary() summary {

@@ -19,17 +19,25 @@ import (
 )
 
 // openSource returns where an item comes from.
-func openSource(n *ranged.Network, item *worker.Item) (source.Source, error) {
+func openSource(n *ranged.Network, item *worker.Item) (src source.Source, err error) {
 	if item.URL.Scheme == "s3" {
-		return s3.New(n, item.Download, item.Credentials)
+		src, err = s3.New(n, item.Download, item.Credentials)
+	} else {
+		src, err = web.New(n, item.URL, item.Credentials)
 	}
-	return web.New(n, item.URL, item.Credentials)
+	if err == nil && item.Indirect {
+		src = &index{Source: src, network: n, item: item}
+	}
+	return src, err
 }
 
 // target is the path in the volume for an object of an item. An item without
 // a path, as a person's fetch has, puts a lone file under its own name.
 func target(item *worker.Item, o source.Object) string {
 	switch {
+	case o.Path != "" && item.Indirect:
+		// Below the folder that the index file is in.
+		return strings.TrimPrefix(path.Join(path.Dir(item.Path), o.Path), "./")
 	case o.Path != "" && item.Path != "":
 		return item.Path + "/" + o.Path
 	case o.Path != "":

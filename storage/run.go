@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -21,7 +22,7 @@ import (
 // far it is at least once a second, and returns how it went. emit is called by
 // one goroutine at a time and not after Run has returned. When ctx ends, what
 // is half done stays for the next run.
-func Run(ctx context.Context, root *os.Root, req worker.Request, emit func(worker.Event)) (*worker.Report, error) {
+func Run(ctx context.Context, root *os.Root, req worker.Request, emit func(worker.Event), options ...Option) (*worker.Report, error) {
 	started := time.Now()
 	for i := range req.Items {
 		if err := supported(&req.Items[i]); err != nil {
@@ -33,6 +34,12 @@ func Run(ctx context.Context, root *os.Root, req worker.Request, emit func(worke
 		return nil, err
 	}
 	defer tree.Close()
+	err = tree.Lock(ctx, func() {
+		emit(worker.Event{Progress: &worker.Progress{Waiting: "another download into this volume"}})
+	})
+	if err != nil {
+		return nil, err
+	}
 	network, err := ranged.NewNetwork(req.Network, concurrency(&req))
 	if err != nil {
 		return nil, err
@@ -43,11 +50,14 @@ func Run(ctx context.Context, root *os.Root, req worker.Request, emit func(worke
 	if err != nil {
 		return nil, err
 	}
+	for _, o := range options {
+		o(e)
+	}
 	key := requestKey(req.Items)
 	if !req.Writable {
 		e.before = readPast(tree, key)
 	}
-	if e.before.finished(tree) {
+	if !e.shared && e.before.finished(tree) {
 		return e.foundAll(e.before.done, started), nil
 	}
 	if err := e.tidy(); err != nil {
@@ -70,6 +80,25 @@ func Run(ctx context.Context, root *os.Root, req worker.Request, emit func(worke
 		return nil, e.space.explain(err)
 	}
 	return e.report(started), nil
+}
+
+// Option changes how Run serves a person instead of a pod.
+type Option func(*engine)
+
+// Shared says that the folder isn't the request's alone, as a pod's volume is:
+// what other requests left in it stays, and files that are there already are
+// compared with the source.
+func Shared() Option { return func(e *engine) { e.shared = true } }
+
+// Files has f told of the files under way, so often.
+func Files(every time.Duration, f func([]FileProgress)) Option {
+	return func(e *engine) { e.every, e.watch = every, f }
+}
+
+// FileProgress is how far one file is. Total is 0 while it's unknown.
+type FileProgress struct {
+	Path         string
+	Bytes, Total int64
 }
 
 const (
@@ -100,9 +129,9 @@ func retryFor(req *worker.Request, started time.Time) source.Retry {
 
 func newEngine(tree *place.Tree, network *ranged.Network, req *worker.Request) (*engine, error) {
 	e := &engine{
-		tree: tree, network: network, retry: &network.Retry, req: req, before: &past{}, listing: len(req.Items),
+		every: beat, tree: tree, network: network, retry: &network.Retry, req: req, before: &past{}, listing: len(req.Items),
 		items: make([]itemState, len(req.Items)), tuner: newTuner(concurrency(req)),
-		speed: &throttle{rate: req.Limits.Bandwidth}, owners: map[string]int{},
+		speed: &throttle{rate: req.Limits.Bandwidth}, owners: map[string]int{}, opened: map[string]bool{},
 	}
 	e.changed = sync.NewCond(&e.mu)
 	var err error
@@ -113,7 +142,11 @@ func newEngine(tree *place.Tree, network *ranged.Network, req *worker.Request) (
 // tidy removes what an earlier run left that this one has no use for: files
 // placed for another request, and what was on its way under no lasting name.
 func (e *engine) tidy() error {
-	for _, p := range e.before.stale {
+	stale := e.before.stale
+	if e.shared {
+		stale = nil
+	}
+	for _, p := range stale {
 		if err := e.tree.Remove(p); err != nil {
 			return err
 		}
@@ -127,7 +160,8 @@ func (e *engine) tidy() error {
 		keep[itemKey(&e.req.Items[i])[:itemPrefix]] = true
 	}
 	for _, name := range names {
-		if keep[name] || len(name) > itemPrefix && keep[name[:itemPrefix]] {
+		partial := strings.HasSuffix(name, dataEnding) || strings.HasSuffix(name, logEnding)
+		if keep[name] || partial && (e.shared || keep[name[:min(len(name), itemPrefix)]]) {
 			continue
 		}
 		if err := e.tree.Discard(name); err != nil {

@@ -104,7 +104,11 @@ func (s *space) look(need int64) error {
 	}
 	block := st.Bsize
 	free, keep := int64(st.Bavail)*block, s.keep(int64(st.Blocks)*block)
-	if free-keep < need {
+	switch {
+	case free-keep >= need:
+	case s.memory:
+		return exhausted("the volume is in memory with %s free, and %s more are needed", "free some of it, or raise the emptyDir's sizeLimit", size(free), size(need))
+	default:
 		return exhausted("the volume has %s free, %s of it must stay so, and %s more are needed",
 			"free some space on the node, or lower its min_free", size(free), size(keep), size(need))
 	}
@@ -135,8 +139,12 @@ func (s *space) explain(err error) error {
 	}
 	var st unix.Statfs_t
 	_ = unix.Fstatfs(int(s.root.Fd()), &st) // else it says zero
-	return exhausted("the volume is full: %s are free, %s more are needed", "use a larger volume",
-		size(int64(st.Bavail)*st.Bsize), size(max(s.left(), 0)))
+	need := "more is"
+	if left := s.left(); left > 0 {
+		need = size(left) + " more are"
+	}
+	return exhausted("the volume is full: of its %s there are %s free, and %s needed", "use a larger volume",
+		size(int64(st.Blocks)*st.Bsize), size(int64(st.Bavail)*st.Bsize), need)
 }
 
 func exhausted(why, hint string, args ...any) *source.Error {

@@ -25,13 +25,15 @@ const (
 	enough = 0.95
 	// longest is how many windows a number is kept before another is tried.
 	longest = 32
-	// busy is how much of one core means that connections aren't what is short.
+	// busy is how much of one core means that connections aren't what is short,
+	// and fast, in bytes per second, is a connection that isn't either.
 	busy = 0.85
+	fast = 120e6
 )
 
 // tuner finds how many connections help. It begins with a few and doubles them
 // every tick up to the most allowed, unless this process is busy enough with
-// those it has: a start that takes its time would be most of a download. Then
+// those it has or they are fast: a start that takes its time would be most of a download. Then
 // it finds out whether fewer do as well, and now and then whether more would,
 // since other users of the network come and go.
 type tuner struct {
@@ -88,7 +90,7 @@ func (t *tuner) run(ctx context.Context, e *engine) {
 		}
 		before := t.now.Load()
 		if active >= before && now.score > last.score {
-			t.now.Store(s.step(before, t.max, now, now.cpu-last.cpu >= busy*seconds))
+			t.now.Store(s.step(before, t.max, now, now.cpu-last.cpu >= busy*seconds || t.rate.Load() >= fast))
 		} else {
 			s.begin(now) // what happens now says nothing about the limit
 		}

@@ -30,7 +30,7 @@ func (e *engine) whole(ctx context.Context, j job) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if source.IsChanged(err) {
+		if source.IsChanged(err) || errors.Is(err, errBig) {
 			j.obj.Size, j.obj.Validator = source.Unknown, ""
 			return itemError(j.item, e.open(ctx, j))
 		}
@@ -80,13 +80,20 @@ func (e *engine) copyWhole(ctx context.Context, dog *watchdog, j *job, out *stag
 		sum = sha256.New()
 	}
 	var body io.Reader = eofReader{}
-	if j.obj.Size > 0 {
-		reply, err := j.src.Open(ctx, j.obj, 0, -1)
+	if j.obj.Size != 0 {
+		end := int64(-1)
+		if j.obj.Size == source.Unknown {
+			end = wholeSize
+		}
+		reply, err := j.src.Open(ctx, j.obj, 0, end)
 		if err != nil {
 			return 0, err
 		}
 		defer reply.Body.Close()
 		e.tuner.asked()
+		if err := e.learnSize(j, reply); err != nil {
+			return 0, err
+		}
 		if reply.Offset != 0 || reply.Size >= 0 && reply.Length >= 0 && reply.Length != reply.Size {
 			return 0, &source.Error{Kind: errdefs.ErrDataLoss, Transient: true, Why: "the server sent a part where the whole was asked for"}
 		}
@@ -135,6 +142,22 @@ func (e *engine) copyWhole(ctx context.Context, dog *watchdog, j *job, out *stag
 	}
 	out.info, err = place.InfoOf(f)
 	return n, err
+}
+
+// errBig is for an object that turns out to be no small one, or to be one that
+// only a transfer can judge.
+var errBig = errors.New("not a small object")
+
+// learnSize takes an object's size from its reply where the source didn't list it.
+func (e *engine) learnSize(j *job, reply *source.Reply) error {
+	if j.obj.Size != source.Unknown {
+		return nil
+	}
+	if reply.Size < 0 || reply.Size > wholeSize || reply.Length >= 0 && reply.Length != reply.Size || reply.Page {
+		return errBig
+	}
+	j.obj.Size, j.obj.Validator = reply.Size, reply.Validator
+	return e.announce(reply.Size)
 }
 
 type eofReader struct{}

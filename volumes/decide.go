@@ -100,6 +100,7 @@ func Decide(spec *specs.Spec, v *PodVolumes, n Node, download string) (Decisions
 	decided := map[string]Volume{}
 	for name, keys := range hinted {
 		if download != "" && name == download {
+			notes = append(notes, overruled(spec.Annotations, name)...)
 			continue
 		}
 		volume, lines := decideHinted(spec, v, name, keys)
@@ -173,6 +174,15 @@ func doubts(annotations map[string]string, v Volume) []string {
 		return []string{fmt.Sprintf("volume %q: with type tmpfs and share %q each container gets a volume of its own; share must be pod or container", v.Name, share)}
 	}
 	return nil
+}
+
+// overruled says that the hint of the volume that receives downloads doesn't
+// count, unless it says what that volume gets anyway.
+func overruled(annotations map[string]string, name string) []string {
+	if annotations[hintKey(name, "type")] == typeBind && annotations[hintKey(name, "share")] == shareShared {
+		return nil
+	}
+	return []string{fmt.Sprintf("volume %q stays a bind mount shared with the node whatever its hint says, since it receives downloads", name)}
 }
 
 // wroteType is the type as the pod wrote it. runsc refuses a key with more

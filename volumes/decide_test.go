@@ -198,6 +198,17 @@ func TestADownloadVolumeWithoutAHintGetsOne(t *testing.T) {
 	}
 }
 
+func TestAHintThatADownloadOverrulesIsWarnedOf(t *testing.T) {
+	for hint, want := range map[[2]string]int{{"tmpfs", "pod"}: 1, {"bind", "pod"}: 1, {"bind", "shared"}: 0} {
+		n, _ := node(t, "v/model")
+		annotations := map[string]string{hintKey("v", "type"): hint[0], hintKey("v", "share"): hint[1]}
+		_, notes := decide(t, sandboxOf(annotations), n, "v")
+		if len(notes) != want || want > 0 && !strings.Contains(notes[0], "receives downloads") {
+			t.Errorf("hint %v: notes %q", hint, notes)
+		}
+	}
+}
+
 func TestGVisorLeavesAnInjectedMountAloneWhateverTheFolderHolds(t *testing.T) {
 	n, dir := node(t, "v/") // gVisor takes it for its own to use
 	annotations := map[string]string{hintKey("v", "type"): "tmpfs", hintKey("v", "share"): "pod"}

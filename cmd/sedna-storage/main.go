@@ -26,19 +26,24 @@ const (
 // usageError marks a wrong call, for exit code 2.
 type usageError struct{ error }
 
-func main() {
+func main() { os.Exit(run()) }
+
+func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, unix.SIGTERM)
 	defer stop()
-	if err := newRoot().ExecuteContext(ctx); err != nil {
-		if !errors.Is(err, errTold) {
-			fmt.Fprintln(os.Stderr, "sedna-storage:", err)
-		}
-		var usage usageError
-		if errors.As(err, &usage) {
-			os.Exit(exitUsage)
-		}
-		os.Exit(exitFailed)
+	err := newRoot().ExecuteContext(ctx)
+	var usage usageError
+	switch {
+	case err == nil:
+		return 0
+	case errors.Is(err, errTold):
+		return exitFailed
+	case errors.As(err, &usage):
+		fmt.Fprintln(os.Stderr, "sedna-storage:", err)
+		return exitUsage
 	}
+	fmt.Fprintln(os.Stderr, "sedna-storage:", err)
+	return exitFailed
 }
 
 func newRoot() *cobra.Command {

@@ -35,8 +35,8 @@ var ours = map[string]struct {
 		[]string{"storage/plan", "storage/place", "storage/source"},
 		"an archive comes as a source's stream and goes where place lets it, whoever drives it",
 	},
-	"storage/cache":   {[]string{"storage/plan"}, "a cache knows keys, not where bytes come from"},
-	"storage/place":   {nil, "placing a tree must hold for any tree"},
+	"storage/cache": {[]string{"storage/plan"}, "a cache knows keys, not where bytes come from"},
+	"storage/place": {nil, "placing a tree must hold for any tree"},
 	"storage": {
 		[]string{"storage/plan", "storage/worker", "storage/source", "storage/source/...", "storage/cache", "storage/place", "storage/archive"},
 		"the worker's format is the report's, so that no field is copied by hand",

@@ -30,15 +30,45 @@ func Stream(format plan.Archive, r io.Reader, limits Limits, sink Sink) error {
 	}
 	defer closer()
 	g := newGuard(sink, limits, func() int64 { return in.n })
-	if err := entries(tar.NewReader(plain), g); err != nil {
+	end := &ending{r: plain}
+	if err := entries(tar.NewReader(end), g); err != nil {
 		return in.judge(string(format), err)
 	}
 	// The compressor's own check stands behind the last entry.
-	if _, err := io.Copy(io.Discard, plain); err != nil {
+	if _, err := io.Copy(io.Discard, end); err != nil {
 		return in.judge(string(format), err)
+	}
+	if !end.marked() {
+		return in.judge(string(format), errCut)
 	}
 	return nil
 }
+
+// errCut is for a tar that ends without the zeros that mark its end: package
+// tar takes that for an end as well, and would not miss what was cut off.
+var errCut = errors.New("its end is missing")
+
+// ending remembers the last block that was read.
+type ending struct {
+	r    io.Reader
+	last [512]byte
+	n    int64
+}
+
+func (e *ending) Read(p []byte) (int, error) {
+	n, err := e.r.Read(p)
+	got := p[:n]
+	if len(got) >= len(e.last) {
+		copy(e.last[:], got[len(got)-len(e.last):])
+	} else {
+		copy(e.last[:], e.last[n:])
+		copy(e.last[len(e.last)-n:], got)
+	}
+	e.n += int64(n)
+	return n, err
+}
+
+func (e *ending) marked() bool { return e.n >= int64(len(e.last)) && e.last == [512]byte{} }
 
 func decompress(format plan.Archive, r io.Reader) (io.Reader, func(), error) {
 	switch format {

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"unicode"
 )
@@ -35,6 +36,15 @@ type Credentials struct {
 	CABundle []byte `json:"caBundle,omitempty"`
 	// SkipVerify turns TLS verification off; only a node's [[endpoint]] may.
 	SkipVerify bool `json:"skipVerify,omitempty"`
+	// Prefixes bound what the node's own credentials are for: URLs at or below
+	// one of them. None is no bound: the pod's credentials are its own affair.
+	Prefixes []string `json:"prefixes,omitempty"`
+}
+
+// Cover says whether the credentials may be sent for a URL. Whoever sends them
+// asks: a redirect or an index file may lead away from the URL that a pod named.
+func (c Credentials) Cover(u URL) bool {
+	return len(c.Prefixes) == 0 || slices.ContainsFunc(c.Prefixes, u.Under)
 }
 
 // The names of files in a secret, or of environment variables; the first one

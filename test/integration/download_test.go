@@ -4,6 +4,8 @@ package integration
 
 import (
 	"fmt"
+	"net"
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -189,5 +191,28 @@ func TestNonRootContainerWithFSGroupReadsTheDownload(t *testing.T) {
 	}
 	if stat := container.Stat(t, dir); stat.GID != 2000 || !strings.HasPrefix(stat.Mode, "2") {
 		t.Errorf("the folder has group %d and mode %s", stat.GID, stat.Mode)
+	}
+}
+
+func TestNamesResolveAsInThePod(t *testing.T) {
+	n := testutil.Node(t)
+	server := n.Web(t)
+	_, port, err := net.SplitHostPort(server.Host())
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.DNS.Set("models.shop.svc.cluster.local", netip.MustParseAddr(node.Address))
+	server.File("/model", []byte("x"))
+	// The short name needs the pod's own search list.
+	for _, host := range []string{"models", "models.shop.svc.cluster.local"} {
+		pod := n.RunPod(t, node.PodSpec{
+			Namespace:   "shop",
+			Volumes:     []node.Volume{downloadVolume()},
+			Annotations: asks(map[string]string{"model.url": "http://" + host + ":" + port + "/model"}),
+		})
+		container := pod.Start(t, node.ContainerSpec{})
+		if got := container.Exec(t, "cat", downloads+"/"+host+":"+port+"/model"); got != "x" {
+			t.Errorf("from %s the pod reads %q", host, got)
+		}
 	}
 }

@@ -18,14 +18,22 @@ const (
 	wrongType  = "wrong-type"  // config.toml has a value of the wrong kind
 	noConfig   = "no-config"   // config.toml doesn't exist
 	hasty      = "hasty"       // gives up one second before a deadline
+	autoHints  = "auto-hints"  // hints every emptyDir
+	anyRoot    = "any-root"    // doesn't say where kubelet's root is
+	linkedRoot = "linked-root" // says a symbolic link
+	configured = "configured"  // config.toml is written by each test that uses it
 )
 
 func TestMain(m *testing.M) {
 	testutil.Main(m, node.Options{Handlers: []node.Handler{
-		{Name: malformed, Raw: true, Config: "[storage\nworker = 1\n"},
+		{Name: malformed, Raw: true, Config: "[storage]\nworker = = 1\n"},
 		{Name: unknownKey, Raw: true, Config: "[storage]\nmax_worker = 3\n"},
 		{Name: wrongType, Raw: true, Config: "[storage]\n\nmax_workers = \"many\"\n"},
 		{Name: noConfig, ConfigPath: node.Dir + "/handlers/absent.toml"},
 		{Name: hasty, Config: "deadline_margin = \"1s\"\n"},
+		{Name: autoHints, Config: "[volumes]\nempty_dir = \"auto\"\n"},
+		{Name: anyRoot, Raw: true},
+		{Name: linkedRoot, Raw: true, Config: "[shim]\nkubelet_root = \"" + rootLink + "\"\n"},
+		{Name: configured},
 	}})
 }

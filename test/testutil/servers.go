@@ -3,12 +3,10 @@
 package testutil
 
 import (
-	"context"
 	"fmt"
-	"path/filepath"
 	"testing"
-	"time"
 
+	"github.com/sedna-io/containerd-shim-sedna/test/testutil/dns"
 	"github.com/sedna-io/containerd-shim-sedna/test/testutil/node"
 	"github.com/sedna-io/containerd-shim-sedna/test/testutil/s3"
 	"github.com/sedna-io/containerd-shim-sedna/test/testutil/web"
@@ -25,15 +23,50 @@ func (n TestNode) Web(t testing.TB) *web.Server {
 	return server
 }
 
-// TLS starts an https server that pods reach, and returns its authority.
-func (n TestNode) TLS(t testing.TB, names ...string) (*web.Server, []byte) {
+// Authority makes an authority that nobody knows.
+func (n TestNode) Authority(t testing.TB) *web.Authority {
 	t.Helper()
-	server, ca, err := web.StartTLS(node.Address, names...)
+	ca, err := web.NewAuthority()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ca
+}
+
+// TLS starts an https server that pods reach, with a certificate of the
+// authority.
+func (n TestNode) TLS(t testing.TB, ca *web.Authority, names ...string) *web.Server {
+	t.Helper()
+	server, err := ca.Start(node.Address, names...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = server.Close() })
-	return server, ca
+	return server
+}
+
+// Neighbour is another address in the pods' network, for the time of the test:
+// another server may have the port that one of the node's has.
+func (n TestNode) Neighbour(t testing.TB) string {
+	t.Helper()
+	remove, err := node.AddAddress(node.Neighbour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(remove)
+	return node.Neighbour
+}
+
+// NameServer starts another name server than the node's, for the time of the
+// test.
+func (n TestNode) NameServer(t testing.TB, address string) *dns.Server {
+	t.Helper()
+	server, err := dns.Start(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Close() })
+	return server
 }
 
 // Bucket is a bucket made for a test, on a server that all tests share.
@@ -70,20 +103,10 @@ func (n TestNode) S3(t testing.TB) *s3.Server {
 	if sharedS3.server != nil {
 		return sharedS3.server
 	}
-	server, err := StartS3(Context(t), n.Node)
+	server, err := node.StartS3(Context(t), n.Node)
 	if err != nil {
 		t.Fatal(err)
 	}
 	sharedS3.server = server
 	return server
-}
-
-// StartS3 starts an S3 server that pods of a node reach.
-func StartS3(ctx context.Context, n *node.Node) (*s3.Server, error) {
-	server, err := s3.Start(ctx, filepath.Join(node.Dir, "s3"), node.Address)
-	if err != nil {
-		return nil, err
-	}
-	n.Adopt(server.PID())
-	return server, node.Poll(ctx, 10*time.Second, server.Ready)
 }

@@ -91,6 +91,14 @@ func Node(t testing.TB) TestNode {
 	return TestNode{shared.node}
 }
 
+// Configure writes the config.toml of a handler, see node.Node.Configure.
+func (n TestNode) Configure(t testing.TB, handler, config string) {
+	t.Helper()
+	if err := n.Node.Configure(handler, config); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // checkAfter runs after all other cleanups of the test.
 func checkAfter(t testing.TB, n *node.Node, since int64) {
 	if err := n.CheckLeftovers(context.Background()); err != nil {

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"sync"
 	"time"
 
@@ -25,7 +26,7 @@ const (
 	headerTimeout   = 60 * time.Second // a slow object store may take long to find a first byte
 	keepAlive       = 15 * time.Second
 	idleTimeout     = 30 * time.Second
-	readBuffer      = 64 << 10
+	readBuffer      = 24 << 10 // a small object with its headers; large reads go around it
 	maxHeader       = 256 << 10
 	maxRedirects    = 10
 	maxErrorBody    = 16 << 10
@@ -136,8 +137,12 @@ func (n *Network) newTransport(c *tls.Config) *http.Transport {
 	return t
 }
 
-// certPool holds the system's roots and those of the bundles.
+// certPool holds the system's roots and those of the bundles; nil where those
+// are none, which is the system's, read when they are needed.
 func certPool(bundles ...[]byte) (*x509.CertPool, error) {
+	if len(slices.Concat(bundles...)) == 0 {
+		return nil, nil
+	}
 	roots, err := x509.SystemCertPool()
 	if err != nil {
 		roots = x509.NewCertPool()

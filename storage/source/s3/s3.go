@@ -44,13 +44,16 @@ func New(n *ranged.Network, d plan.Download, c plan.Credentials) (*Source, error
 	if err != nil {
 		return nil, err
 	}
-	client.Who = c.From
+	if !c.Cover(d.URL) {
+		c = plan.Credentials{Region: c.Region}
+	}
 	s := &Source{
 		client: client, retry: &n.Retry, where: where, bucket: d.URL.Host,
 		key: strings.TrimSuffix(d.URL.Path, "/"),
 		dir: d.Dir || d.URL.Path == "" || strings.HasSuffix(d.URL.Path, "/"),
 	}
 	if !c.AccessKey.IsZero() {
+		client.Who = c.From
 		s.signer = &keySigner{access: c.AccessKey.Reveal(), secret: c.SecretKey, token: c.SessionToken}
 	}
 	region := d.Region(c)

@@ -23,9 +23,14 @@ type Source struct {
 
 var _ source.Source = (*Source)(nil)
 
-// New returns the source for u with credentials for its host.
+// New returns the source for the file at u with credentials for its host.
 func New(n *ranged.Network, u plan.URL, c plan.Credentials) (*Source, error) {
-	parsed, err := url.Parse(u.Reveal())
+	return Below(n, u.Reveal(), c)
+}
+
+// Below returns the source for what lies below a base URL: Open takes keys.
+func Below(n *ranged.Network, base string, c plan.Credentials) (*Source, error) {
+	parsed, err := url.Parse(base)
 	if err != nil || parsed.Host == "" {
 		return nil, &source.Error{Kind: errdefs.ErrInvalidArgument, Why: "the URL can't be read"}
 	}
@@ -34,7 +39,9 @@ func New(n *ranged.Network, u plan.URL, c plan.Credentials) (*Source, error) {
 		return nil, err
 	}
 	client.Follow = true
-	client.Who = c.From
+	if !c.BearerToken.IsZero() || !c.Username.IsZero() || len(c.Headers) > 0 {
+		client.Who = c.From
+	}
 	client.Authorize = authorize(parsed.User, c)
 	if parsed.User != nil {
 		client.Who = "the URL"
@@ -64,17 +71,34 @@ func escape(key string) string { return (&url.URL{Path: key}).EscapedPath() }
 // itself come first: the user wrote them for this very URL.
 func authorize(user *url.Userinfo, c plan.Credentials) func(*http.Request) {
 	return func(r *http.Request) {
-		for name, value := range c.Headers {
-			r.Header.Set(name, value.Reveal())
+		if covers(c, r.URL) {
+			add(r, c)
 		}
-		switch {
-		case user != nil:
+		if user != nil {
 			password, _ := user.Password()
 			r.SetBasicAuth(user.Username(), password)
-		case !c.BearerToken.IsZero():
-			r.Header.Set("Authorization", "Bearer "+c.BearerToken.Reveal())
-		case !c.Username.IsZero():
-			r.SetBasicAuth(c.Username.Reveal(), c.Password.Reveal())
 		}
 	}
+}
+
+func add(r *http.Request, c plan.Credentials) {
+	for name, value := range c.Headers {
+		r.Header.Set(name, value.Reveal())
+	}
+	switch {
+	case !c.BearerToken.IsZero():
+		r.Header.Set("Authorization", "Bearer "+c.BearerToken.Reveal())
+	case !c.Username.IsZero():
+		r.SetBasicAuth(c.Username.Reveal(), c.Password.Reveal())
+	}
+}
+
+// covers says whether the credentials are meant for a URL of their host: a
+// redirect there may lead to a path that they aren't for.
+func covers(c plan.Credentials, u *url.URL) bool {
+	if len(c.Prefixes) == 0 {
+		return true
+	}
+	asked, err := plan.ParseURL(u.String())
+	return err == nil && c.Cover(asked)
 }

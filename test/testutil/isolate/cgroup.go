@@ -3,6 +3,7 @@
 package isolate
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -12,6 +13,9 @@ import (
 
 // cgroupRoot is where distributions mount the hierarchies.
 const cgroupRoot = "/sys/fs/cgroup"
+
+// cgroupPrefix and the first process's pid are the name of a run's cgroup.
+const cgroupPrefix = "sedna-test-"
 
 // Cgroup is the cgroup below which everything of this run belongs, as an
 // absolute path inside each hierarchy. It is swept when the run ends.
@@ -51,6 +55,23 @@ func Cgroups(path string) []string {
 		all = append(all, dirs...)
 	}
 	return all
+}
+
+// sweepStale removes the cgroups of runs that had no time to do it: those whose
+// first process is gone. A cgroup that has processes can't be removed.
+func sweepStale() {
+	for _, hierarchy := range Hierarchies() {
+		found, err := filepath.Glob(filepath.Join(hierarchy, cgroupPrefix+"*"))
+		if err != nil {
+			return
+		}
+		for _, dir := range found {
+			pid := strings.TrimPrefix(filepath.Base(dir), cgroupPrefix)
+			if _, err := os.Stat(filepath.Join("/proc", pid)); errors.Is(err, os.ErrNotExist) {
+				sweepCgroup(filepath.Base(dir))
+			}
+		}
+	}
 }
 
 // sweepCgroup removes what a run left, after its processes are gone.

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"runtime"
+	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -70,7 +71,8 @@ func runOuter() (int, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 
-	group := fmt.Sprintf("sedna-test-%d", os.Getpid())
+	sweepStale()
+	group := cgroupPrefix + strconv.Itoa(os.Getpid())
 	defer sweepCgroup(group)
 	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
 	cmd.Args[0] = os.Args[0]

@@ -3,6 +3,7 @@
 package node
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -48,15 +49,22 @@ func inheritCpuset(parent, dir string) error {
 	return nil
 }
 
-// removeCgroup removes the pod's cgroup. What others made below it and should
-// have removed makes it fail, with their names.
+// removeCgroup removes the pod's cgroup once those are gone that others made
+// below it, or after a while fails with their names: kubelet too waits for them.
 func removeCgroup(uid string) error {
+	err := Poll(context.Background(), leftoverTimeout, func(context.Context) error { return cgroupsBelow(uid) })
+	for _, dir := range isolate.Cgroups(podCgroup(uid)) {
+		_ = os.Remove(dir)
+	}
+	return err
+}
+
+func cgroupsBelow(uid string) error {
 	var left []string
 	for _, dir := range isolate.Cgroups(podCgroup(uid)) {
 		if filepath.Base(dir) != "pod"+uid {
 			left = append(left, dir)
 		}
-		_ = os.Remove(dir)
 	}
 	if len(left) > 0 {
 		return fmt.Errorf("cgroups left below the pod's: %s", strings.Join(left, ", "))

@@ -94,6 +94,13 @@ func writeConfig(opts Options) error {
 	return writeFile(filepath.Join(Dir, "containerd.toml"), text.String())
 }
 
+// Configure replaces what a handler's config.toml says beyond the paths, for
+// the pods to come: each Create reads the file.
+func (n *Node) Configure(handler, config string) error {
+	h := Handler{Name: handler, Config: config}
+	return writeFile(h.configPath(), h.config())
+}
+
 // startContainerd starts the daemon; it isn't ready yet.
 func startContainerd() (*exec.Cmd, error) {
 	ours, tools, err := binaries.Dirs()

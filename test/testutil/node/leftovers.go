@@ -45,16 +45,19 @@ func takeBaseline() (baseline, error) {
 // are removed and destroyed: processes, mounts, network namespaces and
 // interfaces, addresses, sockets, bundles, runsc's state, cgroups.
 func (n *Node) CheckLeftovers(ctx context.Context) error {
-	return Poll(ctx, leftoverTimeout, func(context.Context) error {
-		left, err := n.leftovers()
-		if err != nil {
-			return err
-		}
-		if len(left) > 0 {
-			return errors.New("left over:\n  " + strings.Join(left, "\n  "))
-		}
-		return nil
-	})
+	return Poll(ctx, leftoverTimeout, func(context.Context) error { return n.Leftovers() })
+}
+
+// Leftovers is CheckLeftovers without patience.
+func (n *Node) Leftovers() error {
+	left, err := n.leftovers()
+	if err != nil {
+		return err
+	}
+	if len(left) > 0 {
+		return errors.New("left over:\n  " + strings.Join(left, "\n  "))
+	}
+	return nil
 }
 
 func (n *Node) leftovers() ([]string, error) {
@@ -65,7 +68,7 @@ func (n *Node) leftovers() ([]string, error) {
 	for what, dir := range map[string]string{
 		"shim socket":       ShimSockets,
 		"network namespace": "/run/netns",
-		"bundle":            filepath.Join(stateDir, "io.containerd.runtime.v2.task/k8s.io"),
+		"bundle":            filepath.Join(StateDir, "io.containerd.runtime.v2.task/k8s.io"),
 		"runsc state":       RunscState,
 		"pod volumes":       filepath.Join(KubeletRoot, "pods"),
 		"run files":         "/run/sedna/pods",

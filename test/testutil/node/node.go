@@ -19,12 +19,19 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/sedna-io/containerd-shim-sedna/test/testutil/binaries"
+	"github.com/sedna-io/containerd-shim-sedna/test/testutil/dns"
 	"github.com/sedna-io/containerd-shim-sedna/test/testutil/image"
 )
 
 // Node is a running containerd with a pod network.
 type Node struct {
-	CRI    runtimeapi.RuntimeServiceClient
+	CRI runtimeapi.RuntimeServiceClient
+	// DNS is the name server that pods ask.
+	DNS *dns.Server
+	// ReadyAfter and ImagesAfter are how long containerd took to be ready, and
+	// the images to be imported after that.
+	ReadyAfter, ImagesAfter time.Duration
+
 	images runtimeapi.ImageServiceClient
 	conn   *grpc.ClientConn
 
@@ -49,19 +56,26 @@ func (n *Node) start(ctx context.Context, opts Options) error {
 	if err := writeNetwork(); err != nil {
 		return err
 	}
+	var err error
+	if n.DNS, err = dns.Start(Address); err != nil {
+		return err
+	}
 	if err := writeConfig(opts); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(filepath.Join(KubeletRoot, "pods"), 0o750); err != nil {
 		return err
 	}
+	began := time.Now()
 	if err := n.startDaemon(ctx); err != nil {
 		return err
 	}
+	n.ReadyAfter = time.Since(began)
+	began = time.Now()
 	if err := n.loadImages(ctx); err != nil {
 		return err
 	}
-	var err error
+	n.ImagesAfter = time.Since(began)
 	n.before, err = takeBaseline()
 	return err
 }
@@ -164,6 +178,9 @@ func (n *Node) stopDaemon(kill bool) error {
 
 // Close stops containerd and removes the network. Pods should be gone.
 func (n *Node) Close() error {
+	if n.DNS != nil {
+		_ = n.DNS.Close()
+	}
 	return errors.Join(n.stopDaemon(false), removeNetwork(), unmountBelow(Dir), os.RemoveAll(Dir))
 }
 

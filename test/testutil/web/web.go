@@ -12,6 +12,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 )
@@ -23,7 +24,7 @@ type Server struct {
 	server   *http.Server
 
 	mu       sync.Mutex
-	routes   map[string]http.Handler // by path; guarded by mu
+	routes   map[string]http.Handler // by path, "" for all others; guarded by mu
 	requests []Request               // guarded by mu
 }
 
@@ -34,15 +35,27 @@ type Request struct {
 	From                string // address of the client, without its port
 }
 
-// Start serves plain HTTP at an address, on a port of the server's choice.
+// Start serves plain HTTP at an address, on a port of the server's choice if
+// the address has none.
 func Start(address string) (*Server, error) {
-	listener, err := net.Listen("tcp", net.JoinHostPort(address, "0"))
+	listener, err := listen(address)
 	if err != nil {
-		return nil, fmt.Errorf("start web server: %w", err)
+		return nil, err
 	}
 	s := newServer(listener, "http")
 	go func() { _ = s.server.Serve(listener) }()
 	return s, nil
+}
+
+func listen(address string) (net.Listener, error) {
+	if _, _, err := net.SplitHostPort(address); err != nil {
+		address = net.JoinHostPort(address, "0")
+	}
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("start web server: %w", err)
+	}
+	return listener, nil
 }
 
 func newServer(listener net.Listener, scheme string) *Server {
@@ -56,6 +69,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	s.requests = append(s.requests, Request{r.Method, r.URL.Path, r.URL.RawQuery, r.Header.Clone(), host})
 	route, ok := s.routes[r.URL.Path]
+	if !ok {
+		route, ok = s.routes[""]
+	}
 	s.mu.Unlock()
 	if !ok {
 		http.NotFound(w, r)
@@ -64,7 +80,8 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	route.ServeHTTP(w, r)
 }
 
-// Handle answers requests for a path and returns its URL.
+// Handle answers requests for a path, or for all that have no handler if it is
+// "", and returns its URL.
 func (s *Server) Handle(path string, handler http.Handler) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -102,6 +119,24 @@ func (s *Server) Requests(path string) []Request {
 		}
 	}
 	return found
+}
+
+// All are all requests so far.
+func (s *Server) All() []Request {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.requests)
+}
+
+// Redirect answers requests for a path with a redirect, and returns its URL.
+func (s *Server) Redirect(path, to string) string {
+	return s.Handle(path, http.RedirectHandler(to, http.StatusFound))
+}
+
+// Port is the server's port.
+func (s *Server) Port() string {
+	_, port, _ := net.SplitHostPort(s.Host())
+	return port
 }
 
 // Host is the server's host and port.

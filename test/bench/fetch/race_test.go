@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package bench
+package fetch
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -21,10 +21,10 @@ type contender struct {
 	env  []string
 }
 
-// run is one measured process.
+// result is one measured process.
 type result struct {
-	wall, cpu time.Duration
-	rss       int64 // bytes at most
+	wall time.Duration
+	rss  int64 // bytes at most
 }
 
 func (c contender) run(t testing.TB, scratch string) result {
@@ -38,14 +38,41 @@ func (c contender) run(t testing.TB, scratch string) result {
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Env = append(os.Environ(), c.env...)
 	cmd.Dir = dir
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
 	began := time.Now()
-	out, err := cmd.CombinedOutput()
-	wall := time.Since(began)
-	if err != nil {
-		t.Fatalf("%s: %v\n%s", c.name, err, out)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
 	}
-	usage := cmd.ProcessState.SysUsage().(*syscall.Rusage)
-	return result{wall, cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), usage.Maxrss << 10}
+	done := make(chan struct{})
+	peak := make(chan int64)
+	go func() { peak <- watchMemory(cmd.Process.Pid, done) }()
+	err = cmd.Wait()
+	wall := time.Since(began)
+	close(done)
+	rss := <-peak
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", c.name, err, out.String())
+	}
+	return result{wall, rss}
+}
+
+// watchMemory reads a process's peak until done. A child's rusage won't do: it
+// begins with the peak of the process that forked it.
+func watchMemory(pid int, done chan struct{}) (peak int64) {
+	for {
+		status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+		if _, rest, ok := bytes.Cut(status, []byte("VmHWM:")); ok {
+			var kib int64
+			_, _ = fmt.Sscan(string(rest), &kib)
+			peak = max(peak, kib<<10)
+		}
+		select {
+		case <-done:
+			return peak
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
 }
 
 // rounds is how many interleaved pairs are run.
@@ -100,7 +127,7 @@ func scratch(b *testing.B) string {
 // program finds a peer on the PATH or among our tools.
 func program(b *testing.B, name, how string) string {
 	b.Helper()
-	for _, dir := range []string{os.Getenv("SEDNA_TOOLS"), "../../bin/tools"} {
+	for _, dir := range []string{os.Getenv("SEDNA_TOOLS"), "../../../bin/tools"} {
 		if p, err := filepath.Abs(filepath.Join(dir, name)); dir != "" && err == nil {
 			if _, err := os.Stat(p); err == nil {
 				return p
@@ -118,7 +145,7 @@ func program(b *testing.B, name, how string) string {
 func build(b *testing.B) string {
 	b.Helper()
 	out := filepath.Join(b.TempDir(), "sedna-storage")
-	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", out, "../../cmd/sedna-storage")
+	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", out, "../../../cmd/sedna-storage")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if text, err := cmd.CombinedOutput(); err != nil {
 		b.Fatalf("build: %v\n%s", err, text)
