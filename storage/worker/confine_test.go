@@ -142,7 +142,8 @@ var works = []struct {
 	{"read names", func(string) error { return peek("/etc/resolv.conf") }},
 	{"read hosts", func(string) error { return peek("/etc/hosts") }},
 	{"read the boot's id", func(string) error { return peek("/proc/sys/kernel/random/boot_id") }},
-	{"open a socket", func(string) error { return udp("127.0.0.1:9") }},
+	{"open a socket", func(string) error { return socket(unix.AF_INET) }},
+	{"open a socket of IPv6", func(string) error { return socket(unix.AF_INET6) }},
 	{"start threads", func(string) error {
 		done := make(chan bool)
 		for range 8 {
@@ -155,12 +156,12 @@ var works = []struct {
 	}},
 }
 
-func udp(address string) error {
-	c, err := net.Dial("udp", address)
+func socket(family int) error {
+	fd, err := unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return err
 	}
-	return c.Close()
+	return unix.Close(fd)
 }
 
 // attack tries everything and tells how it went, the state of the process last.

@@ -77,7 +77,8 @@ func TestRunningWorkerIsBehindBars(t *testing.T) {
 			if !strings.Contains(dir, "/pod"+h.UID+"/") {
 				t.Errorf("%s isn't below the pod's", dir)
 			}
-			contains(t, in, strings.TrimPrefix(dir[strings.Index(dir, isolate.Cgroup()):], "/"))
+			_, below, _ := strings.Cut(dir, isolate.Cgroup())
+			contains(t, in, isolate.Cgroup()+below)
 		}
 		// The volume may lie in memory here: then its size comes on top.
 		limits := limitsOf(groups)
