@@ -18,41 +18,38 @@ import (
 	"testing"
 	"time"
 
-	ll "github.com/landlock-lsm/go-landlock/landlock/syscall"
 	"golang.org/x/sys/unix"
 )
 
 // tries are what a worker that was taken over might do, each an error when it
 // is stopped. The volume is its own; beside it lies another pod's.
 var tries = []struct {
-	name     string
-	landlock bool // it takes Landlock to stop it
-	do       func(volume string) error
+	name string
+	do   func(volume string) error
 }{
-	{"read /etc/shadow", true, func(string) error { return peek("/etc/shadow") }},
-	{"read another pod's volume", true, func(v string) error { return peek(v + "-other/secret") }},
-	{"list another pod's volume", true, func(v string) error { _, err := os.ReadDir(v + "-other"); return err }},
-	{"write another pod's volume", true, func(v string) error { return os.WriteFile(v+"-other/new", nil, 0o600) }},
-	{"remove another pod's file", true, func(v string) error { return os.Remove(v + "-other/secret") }},
-	{"rename a file out", true, func(v string) error { return os.Rename(v+"/own", v+"-other/own") }},
-	{"link a file in", true, func(v string) error { return os.Link(v+"-other/secret", v+"/secret") }},
-	{"read through a link", true, func(v string) error {
+	{"read /etc/shadow", func(string) error { return peek("/etc/shadow") }},
+	{"read another pod's volume", func(v string) error { return peek(v + "-other/secret") }},
+	{"list another pod's volume", func(v string) error { _, err := os.ReadDir(v + "-other"); return err }},
+	{"write another pod's volume", func(v string) error { return os.WriteFile(v+"-other/new", nil, 0o600) }},
+	{"remove another pod's file", func(v string) error { return os.Remove(v + "-other/secret") }},
+	{"rename a file out", func(v string) error { return os.Rename(v+"/own", v+"-other/own") }},
+	{"link a file in", func(v string) error { return os.Link(v+"-other/secret", v+"/secret") }},
+	{"read through a link", func(v string) error {
 		if err := os.Symlink(v+"-other/secret", v+"/link"); err != nil {
 			return nil
 		}
 		return peek(v + "/link")
 	}},
-	{"make a device", false, func(v string) error { return unix.Mknod(v+"/disk", unix.S_IFBLK|0o600, int(unix.Mkdev(8, 0))) }},
-	{"make a socket", true, func(v string) error { return unix.Mknod(v+"/socket", unix.S_IFSOCK|0o600, 0) }},
-	{"chown a file", false, func(v string) error { return os.Chown(v+"/own", 1000, 1000) }},
-	{"run a program of the volume", true, func(v string) error {
+	{"make a device", func(v string) error { return unix.Mknod(v+"/disk", unix.S_IFBLK|0o600, int(unix.Mkdev(8, 0))) }},
+	{"chown a file", func(v string) error { return os.Chown(v+"/own", 1000, 1000) }},
+	{"run a program of the volume", func(v string) error {
 		if err := os.WriteFile(v+"/program", []byte("#!/bin/sh\n"), 0o755); err != nil {
 			return nil
 		}
 		return unix.Exec(v+"/program", []string{"program"}, nil)
 	}},
-	{"run a program of the node", true, func(string) error { return unix.Exec("/bin/true", []string{"true"}, nil) }},
-	{"start a process", false, func(string) error {
+	{"run a program of the node", func(string) error { return unix.Exec("/bin/true", []string{"true"}, nil) }},
+	{"start a process", func(string) error {
 		pid, _, errno := unix.RawSyscall6(unix.SYS_CLONE, uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
 		if errno != 0 {
 			return errno
@@ -62,7 +59,7 @@ var tries = []struct {
 		}
 		return nil
 	}},
-	{"start a process by clone3", false, func(string) error {
+	{"start a process by clone3", func(string) error {
 		var args [11]uint64
 		_, _, errno := unix.RawSyscall(unix.SYS_CLONE3, 0, uintptr(len(args)*8), 0) // EFAULT if it's let through
 		if errno == unix.EFAULT || errno == 0 {
@@ -70,48 +67,48 @@ var tries = []struct {
 		}
 		return errno
 	}},
-	{"trace the parent", false, func(string) error { return unix.PtraceAttach(os.Getppid()) }},
-	{"read the parent's memory", true, func(string) error { return peek(fmt.Sprintf("/proc/%d/mem", os.Getppid())) }},
-	{"read the parent's environment", true, func(string) error { return peek(fmt.Sprintf("/proc/%d/environ", os.Getppid())) }},
-	{"go through the parent's root", true, func(string) error { return peek(fmt.Sprintf("/proc/%d/root/etc/shadow", os.Getppid())) }},
-	{"signal the parent", false, func(string) error { return unix.Kill(os.Getppid(), 0) }},
-	{"signal everybody", false, func(string) error { return unix.Kill(-1, 0) }},
-	{"outlive the parent", false, func(string) error { return unix.Prctl(unix.PR_SET_PDEATHSIG, 0, 0, 0, 0) }},
-	{"call a daemon of the node", false, func(v string) error {
+	{"trace the parent", func(string) error { return unix.PtraceAttach(os.Getppid()) }},
+	{"read the parent's memory", func(string) error { return peek(fmt.Sprintf("/proc/%d/mem", os.Getppid())) }},
+	{"read the parent's environment", func(string) error { return peek(fmt.Sprintf("/proc/%d/environ", os.Getppid())) }},
+	{"go through the parent's root", func(string) error { return peek(fmt.Sprintf("/proc/%d/root/etc/shadow", os.Getppid())) }},
+	{"signal the parent", func(string) error { return unix.Kill(os.Getppid(), 0) }},
+	{"signal everybody", func(string) error { return unix.Kill(-1, 0) }},
+	{"outlive the parent", func(string) error { return unix.Prctl(unix.PR_SET_PDEATHSIG, 0, 0, 0, 0) }},
+	{"call a daemon of the node", func(v string) error {
 		c, err := net.Dial("unix", v+"-other/daemon.sock")
 		if err == nil {
 			c.Close()
 		}
 		return err
 	}},
-	{"open a raw socket", false, func(string) error {
+	{"open a raw socket", func(string) error {
 		_, err := unix.Socket(unix.AF_INET, unix.SOCK_RAW, unix.IPPROTO_ICMP)
 		return err
 	}},
-	{"ask the kernel's netlink", false, func(string) error { _, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW, 0); return err }},
-	{"mount", false, func(v string) error { return unix.Mount("tmpfs", v, "tmpfs", 0, "") }},
-	{"make namespaces", false, func(string) error { return unix.Unshare(unix.CLONE_NEWUSER) }},
-	{"enter the node's network", false, func(string) error { return unix.Setns(0, unix.CLONE_NEWNET) }},
-	{"load a program into the kernel", false, func(string) error {
+	{"ask the kernel's netlink", func(string) error { _, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW, 0); return err }},
+	{"mount", func(v string) error { return unix.Mount("tmpfs", v, "tmpfs", 0, "") }},
+	{"make namespaces", func(string) error { return unix.Unshare(unix.CLONE_NEWUSER) }},
+	{"enter the node's network", func(string) error { return unix.Setns(0, unix.CLONE_NEWNET) }},
+	{"load a program into the kernel", func(string) error {
 		_, _, errno := unix.Syscall(unix.SYS_BPF, 0, 0, 0)
 		if errno == unix.EPERM {
 			return errno
 		}
 		return nil
 	}},
-	{"use io_uring", false, func(string) error {
+	{"use io_uring", func(string) error {
 		_, _, errno := unix.Syscall(unix.SYS_IO_URING_SETUP, 1, 0, 0)
 		if errno == unix.EPERM {
 			return errno
 		}
 		return nil
 	}},
-	{"take a capability back", false, func(string) error {
+	{"take a capability back", func(string) error {
 		header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 		all := [2]unix.CapUserData{{Effective: ^uint32(0), Permitted: ^uint32(0)}, {}}
 		return unix.Capset(&header, &all[0])
 	}},
-	{"raise a limit", false, func(string) error {
+	{"raise a limit", func(string) error {
 		return unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{Cur: 1 << 30, Max: 1 << 30})
 	}},
 }
@@ -192,14 +189,22 @@ func attack(volume string, tell func(try, result string)) {
 	tell("descriptors", strings.Join(open, " "))
 }
 
+// oldKernel ends the name of a volume whose worker does without Landlock.
+const oldKernel = "-old"
+
 // volume is a pod's volume beside another pod's, as a compromised worker would
 // find them.
-func volume(t *testing.T) string {
+func volume(t *testing.T, name string) string {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("a worker is held by means that need root")
 	}
-	own := filepath.Join(t.TempDir(), "volume")
+	base, err := os.MkdirTemp("", "") //nolint:usetesting // the path of a socket is short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(base) })
+	own := filepath.Join(base, name)
 	other := own + "-other"
 	for _, dir := range []string{own, other, own + "/theirs"} {
 		if err := os.Mkdir(dir, 0o755); err != nil {
@@ -223,13 +228,19 @@ func volume(t *testing.T) string {
 	return own
 }
 
-func hasLandlock() bool {
-	version, err := ll.LandlockGetABIVersion()
-	return err == nil && version >= 2
+func TestATakenOverWorkerIsStoppedAtEveryBar(t *testing.T) {
+	t.Run("Landlock", func(t *testing.T) {
+		if !hasLandlock() {
+			t.Skip("this kernel has no Landlock")
+		}
+		stopped(t, volume(t, "volume"))
+	})
+	t.Run("a root of its own", func(t *testing.T) { stopped(t, volume(t, "volume"+oldKernel)) })
 }
 
-func TestATakenOverWorkerIsStoppedAtEveryBar(t *testing.T) {
-	dir := volume(t)
+// stopped has a worker try everything.
+func stopped(t *testing.T, dir string) {
+	t.Helper()
 	inherited, err := unix.Open("/etc/passwd", unix.O_RDONLY, 0) // not close-on-exec
 	if err != nil {
 		t.Fatal(err)
@@ -253,8 +264,6 @@ func TestATakenOverWorkerIsStoppedAtEveryBar(t *testing.T) {
 	}
 	for _, try := range tries {
 		switch {
-		case try.landlock && !hasLandlock():
-			t.Logf("%s: %q; stopping it takes Landlock", try.name, got[try.name])
 		case !strings.HasPrefix(got[try.name], "error: "):
 			t.Errorf("%s: %q; it wasn't stopped", try.name, got[try.name])
 		default:
@@ -274,7 +283,7 @@ func TestATakenOverWorkerIsStoppedAtEveryBar(t *testing.T) {
 
 func TestAWorkersStatusShowsItsBars(t *testing.T) {
 	req := request(t, "stubborn")
-	req.Dir = volume(t)
+	req.Dir = volume(t, "volume")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	c := command(t)
@@ -329,7 +338,7 @@ func parent(dir string) int {
 }
 
 func TestAWorkerDiesWithItsShim(t *testing.T) {
-	dir := volume(t)
+	dir := volume(t, "volume")
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

@@ -17,6 +17,8 @@ type Place struct {
 	NetNS      string // path of a network namespace, "" to stay
 	ResolvConf string // file that stands in for /etc/resolv.conf, "" for the node's
 	Volume     string // folder that is written, "" for none
+
+	oldKernel bool // without Landlock, for a test
 }
 
 // hosts is what /etc/hosts says inside: kubelet writes the pod's own only when
@@ -85,15 +87,14 @@ func (p Place) enterMounts() error {
 }
 
 // mountText mounts a file that holds text at target, from a tmpfs that nothing
-// else can reach. The tmpfs stands at /sys for a moment, in this namespace only:
-// a file of one that has no place can be mounted from Linux 6.15 on.
+// else can reach. The tmpfs has a place for a moment: a file of one that has
+// none can be mounted from Linux 6.15 on.
 func mountText(target, text string) error {
-	const place = "/sys"
-	if err := unix.Mount("tmpfs", place, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "size=64k,mode=755"); err != nil {
+	if err := mountTmpfs(); err != nil {
 		return err
 	}
-	defer func() { _ = unix.Unmount(place, unix.MNT_DETACH) }()
-	file := filepath.Join(place, filepath.Base(target))
+	defer func() { _ = unix.Unmount(scratch, unix.MNT_DETACH) }()
+	file := filepath.Join(scratch, filepath.Base(target))
 	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 		return err
 	}

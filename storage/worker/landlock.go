@@ -4,6 +4,8 @@ package worker
 
 import (
 	"debug/elf"
+	"errors"
+	"fmt"
 
 	"github.com/landlock-lsm/go-landlock/landlock"
 	ll "github.com/landlock-lsm/go-landlock/landlock/syscall"
@@ -44,15 +46,35 @@ var (
 	}
 )
 
-// restrictFiles has Landlock hold the calling thread to the volume, the
-// program itself and what is readable; and to signals and sockets of its own.
-// The version with links between folders is the first to be of use.
-func (p Place) restrictFiles(self string) (lack string, err error) {
+// libraries are where a program that isn't static finds what it needs.
+var libraries = []string{"/lib", "/lib64", "/usr/lib", "/usr/lib64"}
+
+// hasLandlock says whether the kernel has Landlock with links and renames
+// between folders, without which nothing could be placed.
+func hasLandlock() bool {
 	version, err := ll.LandlockGetABIVersion()
-	if err != nil || version < 2 {
-		return "this kernel has no Landlock (Linux 5.19 or later, with landlock in its lsm= list): " +
-			"a worker that is taken over could read and write what belongs to root on the node", nil
+	return err == nil && version >= 2
+}
+
+// restrictFiles holds the calling thread to the volume, the program itself and
+// what is readable: by Landlock, or by a root of its own.
+func (p Place) restrictFiles(self string) (lack string, err error) {
+	const missing = "this kernel has no Landlock (Linux 5.19 or later, with landlock in its lsm= list)"
+	if hasLandlock() && !p.oldKernel {
+		return "", p.landlock(self)
 	}
+	if err := p.newRoot(self); err != nil {
+		if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EINVAL) {
+			return fmt.Sprintf("%s, and there can't be a root without the node's files (%v): a worker that is taken over could read and write what belongs to root on the node", missing, err), nil
+		}
+		return "", err
+	}
+	return missing + ": the worker has a root of its own instead, from which nothing can be linked to the node's cache", nil
+}
+
+// landlock holds the calling thread to files, and to signals and sockets of its
+// own.
+func (p Place) landlock(self string) error {
 	newest := landlock.V11
 	config := landlock.Config{HandledAccessFS: newest.HandledAccessFS, Scoped: newest.Scoped}.BestEffort()
 	rules := []landlock.Rule{
@@ -66,15 +88,15 @@ func (p Place) restrictFiles(self string) (lack string, err error) {
 	}
 	if linked(self) {
 		rules = append(rules,
-			landlock.PathAccess(runFile|readDir, "/lib", "/lib64", "/usr/lib", "/usr/lib64").IgnoreIfMissing(),
+			landlock.PathAccess(runFile|readDir, libraries...).IgnoreIfMissing(),
 			landlock.PathAccess(readFile, "/etc/ld.so.cache").IgnoreIfMissing())
 	}
 	fd, flags, err := config.NewRulesetFD(rules...)
 	if err != nil {
-		return "", err
+		return err
 	}
 	defer unix.Close(fd)
-	return "", ll.LandlockRestrictSelf(fd, flags)
+	return ll.LandlockRestrictSelf(fd, flags)
 }
 
 // linked says whether a program needs the node's libraries to run: releases

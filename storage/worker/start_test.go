@@ -116,6 +116,7 @@ func placeOf(args []string) Place {
 			p.ResolvConf = args[i+1]
 		case "--volume":
 			p.Volume = args[i+1]
+			p.oldKernel = strings.HasSuffix(p.Volume, oldKernel)
 		}
 	}
 	return p
@@ -346,6 +347,9 @@ func TestEnterShowsThePodsNetworkAndNames(t *testing.T) {
 	link, err := os.Readlink(ns)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if !hasLandlock() {
+		link = "" // and no /proc in the worker's root
 	}
 	if want := link + "|nameserver 10.96.0.10\n|" + hosts; seen != want {
 		t.Errorf("inside: got %q, want %q", seen, want)
