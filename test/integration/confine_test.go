@@ -13,6 +13,7 @@ import (
 	"github.com/sedna-io/containerd-shim-sedna/test/testutil/binaries"
 	"github.com/sedna-io/containerd-shim-sedna/test/testutil/isolate"
 	"github.com/sedna-io/containerd-shim-sedna/test/testutil/node"
+	"github.com/sedna-io/containerd-shim-sedna/test/testutil/web"
 )
 
 // workerGroups lists the control groups of workers below those of the run's pods.
@@ -149,4 +150,18 @@ func TestPodWithLessMemoryThanItsDownloadNeedsIsTold(t *testing.T) {
 	}
 	contains(t, pod.RunFails(t), "for want of memory", "the pod's own limit of 1.0 MiB")
 	noWorkerGroups(t)
+}
+
+func TestFileOfManyTimesTheWorkersMemoryFitsIntoAMemoryVolume(t *testing.T) {
+	n := testutil.Node(t)
+	server := n.Web(t)
+	content := web.Bytes(300 << 20)
+	url := server.File("/model.bin", content)
+	pod := n.RunPod(t, node.PodSpec{
+		Handler:     tight,
+		Volumes:     []node.Volume{{Name: volume, Memory: true, SizeLimit: "400m"}},
+		Annotations: asks(map[string]string{"model.url": url}),
+	})
+	container := pod.Start(t, node.ContainerSpec{})
+	sameFiles(t, container.Tree(t, downloads+"/"+server.Host()), map[string][]byte{"model.bin": content})
 }
