@@ -34,6 +34,7 @@ func (p *sandbox) request(dir string) (worker.Request, error) {
 			MinFreeBytes: s.MinFree.Bytes, MinFreePercent: s.MinFree.Percent,
 			MinFreeInodes: s.MinFreeInodes.Bytes, MinFreeInodesPercent: s.MinFreeInodes.Percent,
 			Concurrency: s.Concurrency, StallTimeout: time.Duration(s.StallTimeout), Bandwidth: int64(s.Bandwidth),
+			Memory: int64(s.Limits.Memory), CPU: int64(s.Limits.CPU),
 		},
 		Network: worker.Network{
 			Host: p.onNodeNetwork(), Deny: s.DenyCIDRs, Allow: s.AllowCIDRs, Proxy: s.Proxy,
