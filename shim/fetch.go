@@ -59,6 +59,11 @@ func (p *sandbox) worker() (worker.Command, error) {
 		Start: startReaped,
 	}
 	if p.onNodeNetwork() {
+		if !p.pod.HasNetNS {
+			// Its names are still its own: with dnsPolicy ClusterFirstWithHostNet
+			// kubelet gives it the cluster's DNS.
+			c.ResolvConf = p.pod.ResolvConf
+		}
 		return c, nil
 	}
 	if p.pod.NetNS == "" {

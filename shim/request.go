@@ -107,6 +107,9 @@ func (s *secrets) files(volume string) (map[string][]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("annotation %ssecret: %w", annotationPrefix, err)
 	}
+	if err := plan.CheckNames(files); err != nil {
+		return nil, fmt.Errorf("annotation %ssecret: volume %q: %w", annotationPrefix, volume, err)
+	}
 	s.read[volume] = files
 	return files, nil
 }

@@ -49,7 +49,7 @@ func get(choose storagetest.Choose) storagetest.Choose {
 	}
 }
 
-var always, first, after = storagetest.Always, storagetest.First, storagetest.After
+var always, first = storagetest.Always, storagetest.First
 
 func faults() []fault {
 	return []fault{

@@ -14,6 +14,7 @@ import (
 
 	"github.com/sedna-io/containerd-shim-sedna/storage/place"
 	"github.com/sedna-io/containerd-shim-sedna/storage/plan"
+	"github.com/sedna-io/containerd-shim-sedna/storage/source"
 )
 
 // consumer reads a transfer's bytes as they arrive, so that checking and
@@ -23,19 +24,23 @@ type consumer struct {
 	digest string  // valid once done is closed
 	tree   *unpack // likewise; nil unless an archive is unpacked on the way
 	err    error
+	sound  bool // likewise: it matches the source's own checksum, if there is one
 }
 
 // consume starts what reads along; nil if nobody needs to.
 func (e *engine) consume(t *transfer) *consumer {
 	inOrder := t.item.Archive != plan.NoArchive && t.item.Archive != plan.Zip
-	if t.item.Digest == "" && !inOrder {
+	if t.item.Digest == "" && !inOrder && t.obj.Sum.Hash() == nil {
 		return nil
 	}
 	c := &consumer{done: make(chan struct{})}
 	go func() {
 		defer close(c.done)
 		for {
-			err := e.consumeOnce(t, c, inOrder)
+			e.mu.Lock()
+			offered := t.obj.Sum // of this generation
+			e.mu.Unlock()
+			err := e.consumeOnce(t, c, inOrder, offered)
 			if errors.Is(err, errAgain) {
 				continue
 			}
@@ -48,11 +53,15 @@ func (e *engine) consume(t *transfer) *consumer {
 	return c
 }
 
-func (e *engine) consumeOnce(t *transfer, c *consumer, unpacking bool) error {
+func (e *engine) consumeOnce(t *transfer, c *consumer, unpacking bool, offered source.Checksum) error {
 	sum := sha256.New()
 	var in io.Reader = t.follow()
 	if t.item.Digest != "" {
 		in = io.TeeReader(in, sum)
+	}
+	check := offered.Hash()
+	if check != nil {
+		in = io.TeeReader(in, check)
 	}
 	if unpacking {
 		c.tree.discard(e)
@@ -74,6 +83,7 @@ func (e *engine) consumeOnce(t *transfer, c *consumer, unpacking bool) error {
 	if _, err := io.CopyBuffer(struct{ io.Writer }{io.Discard}, struct{ io.Reader }{in}, *buf); err != nil {
 		return err
 	}
+	c.sound = offered.Matches(check)
 	if t.item.Digest != "" {
 		c.digest = "sha256:" + hex.EncodeToString(sum.Sum(nil))
 	}
@@ -109,7 +119,11 @@ func (e *engine) finish(ctx context.Context, t *transfer) error {
 		}
 		if digest = c.digest; digest != t.item.Digest && digest != "" {
 			c.tree.discard(e)
-			return e.mismatch(ctx, t, digest)
+			return e.mismatch(ctx, t, wrongDigest(digest, t.item.Digest))
+		}
+		if c.err == nil && !c.sound {
+			c.tree.discard(e)
+			return e.mismatch(ctx, t, errDamaged)
 		}
 		if c.err != nil {
 			t.close()
@@ -140,18 +154,18 @@ func (e *engine) finish(ctx context.Context, t *transfer) error {
 	return nil
 }
 
-// mismatch starts a transfer over where its parts may be of two versions or
-// another run's; else the source has another file than was asked for.
-func (e *engine) mismatch(ctx context.Context, t *transfer, digest string) error {
-	suspect := t.resumed || t.obj.Validator == "" && t.mode == parallel
+// mismatch starts a transfer over where its parts may be of two versions,
+// another run's or damaged; else the source has another file than was asked for.
+func (e *engine) mismatch(ctx context.Context, t *transfer, err *source.Error) error {
+	suspect := t.resumed || t.obj.Validator == "" && t.mode == parallel || err == errDamaged && t.mode != stream
 	if !suspect {
 		t.close()
-		return errors.Join(wrongDigest(digest, t.item.Digest), e.tree.Discard(t.dataName()), e.tree.Discard(t.logName()))
+		return errors.Join(err, e.tree.Discard(t.dataName()), e.tree.Discard(t.logName()))
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	t.resumed = false
-	t.mode, t.obj.Validator = stream, ""
+	t.mode, t.obj.Validator, t.tries = stream, "", 0
 	e.beginAgain(ctx, t)
 	t.consumer = e.consume(t)
 	e.transfers = append(e.transfers, t)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/containerd/errdefs"
+	"golang.org/x/sys/unix"
 
 	"github.com/sedna-io/containerd-shim-sedna/storage/source"
 )
@@ -27,6 +28,7 @@ func (e *engine) part(ctx context.Context, t *transfer, p *part) error {
 	gctx, o := t.ctx, t.object()
 	e.mu.Unlock()
 	began := p.off
+	p.flushed = p.off
 	err := e.fetch(gctx, t, p, o)
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
@@ -178,7 +180,24 @@ func (e *engine) keep(t *transfer, p *part, data []byte) error {
 		return e.space.explain(err)
 	}
 	e.count(&t.job, int64(len(data)))
+	e.writeBehind(t, p)
 	return nil
+}
+
+// behind is how many bytes of a part may wait for the disk.
+const behind = 16 << 20
+
+// writeBehind has the disk begin with what has arrived, so that the sync at the
+// end finds little to do and dirty pages don't fill the worker's memory. The
+// pages stay cached: the sandbox reads them next, and who needs the memory
+// more may take it, since they are clean.
+func (e *engine) writeBehind(t *transfer, p *part) {
+	if e.space.memory || p.off-p.flushed < behind {
+		return
+	}
+	// It is only a hint: what fails here, the sync at the end will tell.
+	_ = unix.SyncFileRange(int(t.file.Fd()), p.flushed, p.off-p.flushed, unix.SYNC_FILE_RANGE_WRITE)
+	p.flushed = p.off
 }
 
 // ended judges the end of a body.
@@ -257,7 +276,7 @@ func (e *engine) decide(ctx context.Context, t *transfer, p *part, moved bool, e
 		if t.tries++; t.tries > maxRestarts {
 			return source.Tried(err, t.tries)
 		}
-		t.mode, t.obj.Validator = probing, ""
+		t.mode, t.obj.Validator, t.obj.Sum = probing, "", source.Checksum{}
 		t.setSize(source.Unknown)
 		e.startOver(t, 0)
 		return nil

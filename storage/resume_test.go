@@ -121,7 +121,7 @@ func TestWhatAnEarlierRunLeftIsProvenFirst(t *testing.T) {
 		"gone":                os.Remove,
 		"zeroed at its end":   func(p string) error { return overwrite(p, size/8, make([]byte, 1<<20)) },
 		"flipped in a byte":   func(p string) error { return overwrite(p, 1000, []byte{data[1000] ^ 1}) },
-		"a link elsewhere":    func(p string) error { return swapForLink(p) },
+		"a link elsewhere":    swapForLink,
 		"a second name of it": func(p string) error { return os.Link(p, p+"x") },
 	}
 	for name, f := range damage {

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -16,6 +17,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/containerd/errdefs"
 
@@ -238,6 +240,91 @@ func TestUnreachableServersAreNamed(t *testing.T) {
 		_, err := run(t, t.TempDir(), request(item(t, raw, "f")))
 		if !errors.Is(err, errdefs.ErrUnavailable) || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "xyz") {
 			t.Errorf("%s: error is %v", raw, err)
+		}
+	}
+}
+
+func TestServersThatSpeakOnlyHTTP2(t *testing.T) {
+	data := storagetest.Bytes(9 << 20)
+	web := storagetest.NewFiles()
+	web.Put("/f", data)
+	s := storagetest.ServeHTTP2(t, web)
+	s.Watch(func(r *http.Request) {
+		if r.ProtoMajor != 2 {
+			t.Errorf("it spoke %s", r.Proto)
+		}
+	})
+	req := request(item(t, s.URL+"/f", "f"))
+	req.Network.CABundle = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
+	dir := t.TempDir()
+	if _, err := run(t, dir, req); err != nil {
+		t.Fatal(err)
+	}
+	wantFiles(t, dir, map[string]string{"f": string(data)})
+}
+
+func TestRedirectsAreRemembered(t *testing.T) {
+	data := storagetest.Bytes(20 << 20)
+	web := storagetest.NewFiles()
+	web.Put("/signed", data)
+	files := storagetest.Serve(t, web, nil)
+	hub := storagetest.Serve(t, web, storagetest.Always(storagetest.Redirect(302, files.URL+"/signed?sig=1")))
+	dir := t.TempDir()
+	if _, err := run(t, dir, request(item(t, hub.URL+"/f", "f"))); err != nil {
+		t.Fatal(err)
+	}
+	wantFiles(t, dir, map[string]string{"f": string(data)})
+	if n := hub.Requests.Load(); n != 1 {
+		t.Errorf("the first server was asked %d times", n)
+	}
+
+	t.Run("until they are refused", func(t *testing.T) {
+		asked := 0
+		files.Set(func(int, *http.Request) storagetest.Fault {
+			if asked++; asked == 3 {
+				return storagetest.Status(403, "") // the signature's time is over
+			}
+			return nil
+		})
+		dir := t.TempDir()
+		if _, err := run(t, dir, request(item(t, hub.URL+"/f", "f"))); err != nil {
+			t.Fatal(err)
+		}
+		wantFiles(t, dir, map[string]string{"f": string(data)})
+	})
+}
+
+func TestAtFirstARefusedConnectionMayPass(t *testing.T) {
+	for _, early := range []time.Duration{0, time.Minute} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		addr := l.Addr().String()
+		l.Close()
+		req := request(item(t, "http://"+addr+"/f", "f"))
+		req.Network.Early = early
+		root, err := os.OpenRoot(t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer root.Close()
+		events := 0
+		_, err = storage.Run(t.Context(), root, req, func(worker.Event) {
+			// By the second one it has been refused for half a second.
+			if events++; events != 2 {
+				return
+			}
+			l, err := net.Listen("tcp", addr)
+			if err != nil {
+				return
+			}
+			s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "up") })}
+			go func() { _ = s.Serve(l) }()
+			t.Cleanup(func() { s.Close() })
+		})
+		if (err == nil) != (early > 0) {
+			t.Errorf("early for %s: error is %v", early, err)
 		}
 	}
 }

@@ -35,6 +35,8 @@ type part struct {
 	mode  mode  // what was known when it was asked for
 	gen   int
 	tries int // in a row that brought nothing
+
+	flushed int64 // up to where the disk was told to begin; its reader's alone
 }
 
 // toEnd is the end of a part that ends where the body does.

@@ -25,7 +25,8 @@ func (e *engine) whole(ctx context.Context, j job) error {
 	for tries := 1; ; tries++ {
 		f, err := e.wholeOnce(ctx, &j)
 		if err == nil {
-			return itemError(j.item, e.settleFile(&j, f))
+			e.whenListed(func(context.Context) error { return itemError(j.item, e.placeFile(&j, f)) })
+			return nil
 		}
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -80,6 +81,7 @@ func (e *engine) copyWhole(ctx context.Context, dog *watchdog, j *job, out *stag
 		sum = sha256.New()
 	}
 	var body io.Reader = eofReader{}
+	var offered source.Checksum
 	if j.obj.Size != 0 {
 		end := int64(-1)
 		if j.obj.Size == source.Unknown {
@@ -97,8 +99,9 @@ func (e *engine) copyWhole(ctx context.Context, dog *watchdog, j *job, out *stag
 		if reply.Offset != 0 || reply.Size >= 0 && reply.Length >= 0 && reply.Length != reply.Size {
 			return 0, &source.Error{Kind: errdefs.ErrDataLoss, Transient: true, Why: "the server sent a part where the whole was asked for"}
 		}
-		body = reply.Body
+		body, offered = reply.Body, reply.Sum
 	}
+	check := offered.Hash()
 	buf := getBuffer()
 	defer putBuffer(buf)
 	var f *os.File
@@ -122,8 +125,10 @@ func (e *engine) copyWhole(ctx context.Context, dog *watchdog, j *job, out *stag
 				return n, e.space.explain(err)
 			}
 		}
-		if sum != nil {
-			sum.Write((*buf)[:got])
+		for _, h := range []hash.Hash{sum, check} {
+			if h != nil {
+				h.Write((*buf)[:got])
+			}
 		}
 		if _, err := f.Write((*buf)[:got]); err != nil {
 			return n, e.space.explain(fmt.Errorf("write a partial file: %w", err))
@@ -134,6 +139,9 @@ func (e *engine) copyWhole(ctx context.Context, dog *watchdog, j *job, out *stag
 	if extra, _ := io.ReadFull(body, make([]byte, 1)); extra > 0 {
 		return n, &source.Error{Kind: errdefs.ErrDataLoss, Transient: true, Why: fmt.Sprintf("the file is longer than the %d bytes that were announced", j.obj.Size)}
 	}
+	if !offered.Matches(check) {
+		return n, errDamaged
+	}
 	if sum != nil {
 		out.digest = "sha256:" + hex.EncodeToString(sum.Sum(nil))
 		if out.digest != j.item.Digest {
@@ -142,6 +150,12 @@ func (e *engine) copyWhole(ctx context.Context, dog *watchdog, j *job, out *stag
 	}
 	out.info, err = place.InfoOf(f)
 	return n, err
+}
+
+// errDamaged is for content that isn't what its source says it has.
+var errDamaged = &source.Error{
+	Kind: errdefs.ErrDataLoss, Transient: true, Why: "the data doesn't match the checksum that the server has of it",
+	Hint: "it was damaged on the way or at the source",
 }
 
 // errBig is for an object that turns out to be no small one, or to be one that
@@ -169,12 +183,6 @@ func wrongDigest(got, want string) *source.Error {
 		Kind: errdefs.ErrDataLoss, Why: fmt.Sprintf("its digest is %s and not %s", got, want),
 		Hint: "the file at the source isn't the one expected, or the annotation's digest is wrong",
 	}
-}
-
-// settleFile has a whole file placed when names may appear.
-func (e *engine) settleFile(j *job, f *staged) error {
-	e.whenListed(func(context.Context) error { return itemError(j.item, e.placeFile(j, f)) })
-	return nil
 }
 
 // placeFile gives a whole file its name, for good.

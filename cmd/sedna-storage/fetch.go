@@ -38,6 +38,8 @@ const fetchExamples = `  # a file to ./models/model.bin
   # for scripts: one JSON object a line
   sedna-storage fetch --json s3://bucket/model/ ./models`
 
+const defaultConnections = 32
+
 // fetchOptions are what the flags of fetch say.
 type fetchOptions struct {
 	endpoint, region, addressing, useHTTPS string
@@ -87,7 +89,7 @@ It ends with 0 when all is there, 1 when something failed, 2 for a wrong call.`,
 	f.StringVar(&o.secretDir, "secret-dir", "", "folder of credential files, as a pod's secret volume")
 	f.StringVar(&o.caFile, "ca-file", "", "PEM file of certificates to trust besides the system's")
 	f.BoolVar(&o.index, "index", false, "the URL names an index file, whose lines are fetched")
-	f.IntVar(&o.concurrency, "concurrency", 32, "connections at most, used as far as they help")
+	f.IntVar(&o.concurrency, "concurrency", defaultConnections, "connections at most, used as far as they help")
 	f.StringVar(&o.bandwidth, "bandwidth", "", "bytes per second at most, like 20MB")
 	f.BoolVar(&o.json, "json", false, "write events as JSON, one a line")
 	return cmd

@@ -107,9 +107,16 @@ func TestFetchLeavesWhatOthersPutThere(t *testing.T) {
 
 func TestFetchCalledWrongly(t *testing.T) {
 	for _, args := range [][]string{
-		{}, {"https://h/f"}, {"ftp://h/f", "dir"}, {"--digest", "md5:1", "https://h/f", "dir"}, {"--unpack", "some", "https://h/f", "dir"},
-		{"--s3-usehttps", "yes", "s3://bbb/f", "dir"}, {"--concurrency", "0", "https://h/f", "dir"}, {"--none", "https://h/f", "dir"},
-		{"--endpoint", "http://h/path", "s3://bbb/f", "dir"}, {"--bandwidth", "fast", "https://h/f", "dir"},
+		{},
+		{"https://h/f"},
+		{"ftp://h/f", "dir"},
+		{"--digest", "md5:1", "https://h/f", "dir"},
+		{"--unpack", "some", "https://h/f", "dir"},
+		{"--s3-usehttps", "yes", "s3://bbb/f", "dir"},
+		{"--concurrency", "0", "https://h/f", "dir"},
+		{"--none", "https://h/f", "dir"},
+		{"--endpoint", "http://h/path", "s3://bbb/f", "dir"},
+		{"--bandwidth", "fast", "https://h/f", "dir"},
 		{"--digest", storagetest.Digest(nil), "https://h/f", "https://h/g", "dir"},
 	} {
 		_, _, err := sedna(t.Context(), append([]string{"fetch"}, args...)...)
@@ -194,5 +201,26 @@ func TestATokenForHuggingFaceGoesNowhereElse(t *testing.T) {
 		if err != nil || c.BearerToken.IsZero() == sent {
 			t.Errorf("%s: sent is %v, %v", raw, !c.BearerToken.IsZero(), err)
 		}
+	}
+}
+
+func TestInitDoesWhatSednasInitializerDoes(t *testing.T) {
+	b := storagetest.NewBucket("data")
+	b.Put("set/1/a", []byte("1a"))
+	b.Put("list.txt", []byte("s3://data/set\n1/a\n"))
+	s := storagetest.Serve(t, b, nil)
+	t.Setenv("S3_ENDPOINT_URL", s.URL)
+	dir := t.TempDir()
+	if _, _, err := sedna(t.Context(), "init", "s3://data/set/", dir+"/x", "@s3://data/list.txt", dir+"/y"); err != nil {
+		t.Fatal(err)
+	}
+	for p, want := range map[string]string{"x/1/a": "1a", "y/1/a": "1a", "y/list.txt": "s3://data/set\n1/a\n"} {
+		if got, err := os.ReadFile(filepath.Join(dir, p)); err != nil || string(got) != want {
+			t.Errorf("%s: %q, %v", p, got, err)
+		}
+	}
+	var usage usageError
+	if _, _, err := sedna(t.Context(), "init", "s3://data/set/"); !errors.As(err, &usage) {
+		t.Errorf("error is %v", err)
 	}
 }

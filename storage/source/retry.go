@@ -40,7 +40,7 @@ func (r *Retry) Wait(ctx context.Context, err error, tries int, once bool) (time
 			return 0, false
 		}
 	}
-	if !e.Transient && !r.early(e) && !(e.Early && once) {
+	if !e.Transient && !r.early(e) && (!e.Early || !once) {
 		return 0, false
 	}
 	wait := min(r.Base<<min(tries-1, 20), r.Max)

@@ -23,6 +23,8 @@ type Object struct {
 	// Validator is a strong ETag with its quotes, "" where there's none. Two
 	// replies with one validator hold the same bytes.
 	Validator string
+	// Sum is the source's own checksum, if it offers one.
+	Sum Checksum
 	// Folder marks a directory: it has no bytes.
 	Folder bool
 }
@@ -51,6 +53,8 @@ type Reply struct {
 	Validator string
 	// Ranged says that the server answered to the range, so it knows ranges.
 	Ranged bool
+	// Sum is the source's own checksum of the whole, if it offers one.
+	Sum Checksum
 	// Unbounded says that the body's end is only the connection's end, so that
 	// a short one can't be told from a whole one.
 	Unbounded bool

@@ -3,9 +3,11 @@
 package storagetest
 
 import (
+	"crypto/tls"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -81,6 +83,28 @@ func ServeTLS(t testing.TB, good http.Handler, choose Choose) *Server {
 	s := &Server{good: good, choose: choose, seen: map[string]int{}}
 	s.Server = httptest.NewUnstartedServer(s)
 	s.Config.ErrorLog = quiet
+	s.StartTLS()
+	t.Cleanup(func() {
+		s.CloseClientConnections()
+		s.Close()
+	})
+	return s
+}
+
+// ServeHTTP2 is ServeTLS for a server that speaks HTTP/2 and nothing else.
+func ServeHTTP2(t testing.TB, good http.Handler) *Server {
+	t.Helper()
+	s := &Server{good: good, seen: map[string]int{}}
+	s.Server = httptest.NewUnstartedServer(s)
+	s.Config.ErrorLog = quiet
+	s.EnableHTTP2 = true
+	s.TLS = &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		c := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: s.TLS.Certificates, NextProtos: []string{"h2"}}
+		if !slices.Contains(hello.SupportedProtos, "h2") {
+			c.NextProtos = []string{"none"} // with "h2" package tls would let HTTP/1.1 pass
+		}
+		return c, nil
+	}}
 	s.StartTLS()
 	t.Cleanup(func() {
 		s.CloseClientConnections()

@@ -64,6 +64,13 @@ func TestEachSecretOpensItsOwnBucketOnly(t *testing.T) {
 		c.volumes = volumes
 		t.Run(c.name, func(t *testing.T) { c.run(t, n) })
 	}
+	failing{
+		asks: s3(alice, "misnamed"),
+		volumes: []node.Volume{downloadVolume(), {Name: "misnamed", Kind: node.Secret, Files: map[string]string{
+			"access-key": name + "-alice", "secret-key": name + "-alice" + canary,
+		}}},
+		says: []string{"InvalidArgument", "storage.sedna.io/secret", `"misnamed"`, `"access-key"`, "ACCESS_KEY_ID"},
+	}.run(t, n)
 }
 
 func TestCAFromTheSecretVerifiesAPrivateServer(t *testing.T) {

@@ -19,6 +19,10 @@ const (
 	limit = 16 << 20
 )
 
+// throughGofer ends the options of a file system whose files are on the node:
+// runsc asks again for each, since others may change them.
+const throughGofer = ",cache=remote_revalidating,disable_fifo_open,directfs"
+
 // byHand are the options that make an emptyDir inside look like that.
 const byHand = "rw,size=16777216,mode=2777,gid=2000"
 
@@ -40,7 +44,7 @@ type emptyDir struct {
 	options string // of that hint
 	auto    bool   // on a node with empty_dir = "auto"
 	kept    kept
-	mount   string               // ends with this in /proc/mounts
+	mount   string               // options in /proc/mounts; SIZE is that in KiB, throughGofer the end of them
 	look    report.Stat          // mode and owner
 	size    func(w *world) int64 // of its file system
 }
@@ -82,12 +86,12 @@ func asLimited(*world) int64 { return limit }
 // The rows are in the order in which the test writes to them: those that
 // inotify can't tell of come first.
 var emptyDirs = []emptyDir{
-	{name: "disk", kept: onNode, mount: ",cache=remote_revalidating,disable_fifo_open,directfs", look: asKubeletMadeIt, size: likeTheNode},
-	{name: "memory", memory: true, kept: onNode, mount: ",cache=remote_revalidating,disable_fifo_open,directfs", look: asKubeletMadeIt, size: asLimited},
+	{name: "disk", kept: onNode, mount: throughGofer, look: asKubeletMadeIt, size: likeTheNode},
+	{name: "memory", memory: true, kept: onNode, mount: throughGofer, look: asKubeletMadeIt, size: asLimited},
 	{name: "disk-hint", hint: "bind", kept: onDisk, mount: "rw", look: asRunscMakesIt, size: unlimited},
 	{name: "memory-hint", memory: true, hint: "tmpfs", kept: inMemory, mount: "rw", look: asRunscMakesIt, size: halfTheMemory},
-	{name: "disk-options", hint: "bind", options: byHand, kept: onDisk, mount: "rw,size=16384k,mode=2777,gid=2000", look: asKubeletMadeIt, size: asLimited},
-	{name: "memory-options", memory: true, hint: "tmpfs", options: byHand, kept: inMemory, mount: "rw,size=16384k,mode=2777,gid=2000", look: asKubeletMadeIt, size: asLimited},
-	{name: "disk-auto", auto: true, kept: onDisk, mount: ",mode=2777,uid=0,gid=2000", look: asKubeletMadeIt, size: likeTheNode},
-	{name: "memory-auto", auto: true, memory: true, kept: inMemory, mount: "rw,size=16384k,mode=2777,uid=0,gid=2000", look: asKubeletMadeIt, size: asLimited},
+	{name: "disk-options", hint: "bind", options: byHand, kept: onDisk, mount: "rw,size=SIZEk,mode=2777,gid=2000", look: asKubeletMadeIt, size: asLimited},
+	{name: "memory-options", memory: true, hint: "tmpfs", options: byHand, kept: inMemory, mount: "rw,size=SIZEk,mode=2777,gid=2000", look: asKubeletMadeIt, size: asLimited},
+	{name: "disk-auto", auto: true, kept: onDisk, mount: "rw,size=SIZEk,mode=2777,uid=0,gid=2000", look: asKubeletMadeIt, size: likeTheNode},
+	{name: "memory-auto", auto: true, memory: true, kept: inMemory, mount: "rw,size=SIZEk,mode=2777,uid=0,gid=2000", look: asKubeletMadeIt, size: asLimited},
 }

@@ -62,9 +62,7 @@ func TestTheShareOfAHintMeansWhatTheDocsSay(t *testing.T) {
 			}
 			one.Exec(t, "write", "/"+row.name+"/mail", "from one")
 			if row.shared {
-				if got := two.Exec(t, "cat", "/"+row.name+"/mail"); got != "from one" {
-					t.Errorf("the second container reads %q", got)
-				}
+				holds(t, two, "/"+row.name+"/mail", "from one")
 				return
 			}
 			two.ExecFails(t, "stat", "/"+row.name+"/mail")
@@ -72,6 +70,28 @@ func TestTheShareOfAHintMeansWhatTheDocsSay(t *testing.T) {
 				t.Error("no line in the log says that it isn't shared")
 			}
 		})
+	}
+}
+
+// What docs/volumes.md says of options that are stricter than a mount's.
+func TestTheOptionsOfAHintHoldForEveryContainer(t *testing.T) {
+	n := testutil.Node(t)
+	pod := node.PodSpec{Volumes: []node.Volume{{Name: "ro"}, {Name: "noexec"}}, Annotations: hints("ro", "bind", "pod")}
+	maps.Copy(pod.Annotations, hints("noexec", "bind", "pod"))
+	for _, option := range []string{"ro", "noexec"} {
+		pod.Annotations["dev.gvisor.spec.mount."+option+".options"] = option
+	}
+	since := n.LogSize()
+	running := n.RunPod(t, pod)
+	mounts := func(volume string, readOnly bool) node.ContainerSpec {
+		return node.ContainerSpec{Mounts: []node.Mount{{Volume: volume, Path: "/v", ReadOnly: readOnly}}}
+	}
+
+	contains(t, running.Start(t, mounts("ro", true)).ExecFails(t, "write", "/v/x", "x"), "read-only file system")
+	contains(t, running.StartFails(t, mounts("ro", false)), "master is read-only")
+	contains(t, running.StartFails(t, mounts("noexec", false)), "master is noexec")
+	if len(lines(n.Log(since, 1000), "level=warning", "option noexec in its hint")) == 0 {
+		t.Error("no line in the log says that no container can mount the volume")
 	}
 }
 
@@ -133,7 +153,7 @@ func TestDownloadVolumeIsReadableWhateverItsHint(t *testing.T) {
 			check := func(c testutil.TestContainer, root string) {
 				t.Helper()
 				dir := root + "/" + server.Host()
-				contains(t, c.Exec(t, "env", "MODEL"), dir+"/model\n")
+				variable(t, c, "MODEL", dir+"/model")
 				sameFiles(t, c.Tree(t, dir), map[string][]byte{"model": model})
 				contains(t, c.ExecFails(t, "write", dir+"/model", "evil"), "read-only file system")
 				contains(t, c.ExecFails(t, "mkdir", root+"/mine"), "read-only file system")

@@ -6,11 +6,13 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/sedna-io/containerd-shim-sedna/test/testutil"
+	"github.com/sedna-io/containerd-shim-sedna/test/testutil/binaries"
 	"github.com/sedna-io/containerd-shim-sedna/test/testutil/node"
 )
 
@@ -25,6 +27,13 @@ const (
 // that it may hold whatever a distribution has there.
 func emptyVar(t *testing.T) {
 	t.Helper()
+	ours, tools, err := binaries.Dirs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.HasPrefix(ours, "/var/") || strings.HasPrefix(tools, "/var/") {
+		t.Skip("needs our programs outside /var, which it hides")
+	}
 	if err := unix.Mount("tmpfs", "/var", "tmpfs", 0, "mode=0755"); err != nil {
 		t.Fatal(err)
 	}
@@ -97,9 +106,7 @@ func TestVolumesAreFoundWhereverKubeletKeepsThem(t *testing.T) {
 			container := pod.Start(t, node.ContainerSpec{Mounts: []node.Mount{
 				{Volume: "scratch", Path: "/scratch"}, {Volume: volume, Path: "/model"},
 			}})
-			if got := container.Exec(t, "cat", "/model/"+server.Host()+"/model"); got != "weights" {
-				t.Errorf("the model holds %q", got)
-			}
+			holds(t, container, "/model/"+server.Host()+"/model", "weights")
 			contains(t, container.ExecFails(t, "mkdir", "/model/mine"), "read-only file system")
 			if got, _ := container.Mount(t, "/scratch"); got != "tmpfs" {
 				t.Errorf("the hinted volume is a %s", got)

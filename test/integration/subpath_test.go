@@ -43,21 +43,15 @@ func TestASubPathOfTheDownloadVolumeShowsTheModel(t *testing.T) {
 			some := pod.Start(t, part(volume, server.Host()+"/m"))
 
 			for c, file := range map[testutil.TestContainer]string{all: "/whole/" + server.Host() + "/m/model.bin", some: "/part/model.bin"} {
-				if got := c.Exec(t, "env", "MODEL"); got != file+"\n" {
-					t.Errorf("MODEL is %q, not %s", got, file)
-				}
-				if got := c.Exec(t, "cat", file); got != "weights" {
-					t.Errorf("%s holds %q", file, got)
-				}
+				variable(t, c, "MODEL", file)
+				holds(t, c, file, "weights")
 			}
 			if row.writable == "false" {
 				contains(t, some.ExecFails(t, "write", "/part/model.bin", "evil"), "read-only file system")
 				return
 			}
 			all.Exec(t, "write", "/whole/"+server.Host()+"/m/more", "more")
-			if got := some.Exec(t, "cat", "/part/more"); got != "more" {
-				t.Errorf("what the first container has written reads %q through the subPath", got)
-			}
+			holds(t, some, "/part/more", "more")
 		})
 	}
 }
@@ -68,13 +62,9 @@ func TestASubPathOfAVolumeWithoutAHintIsAPartOfIt(t *testing.T) {
 	all, some := pod.Start(t, whole("data")), pod.Start(t, part("data", "dir"))
 
 	all.Exec(t, "write", "/whole/dir/mail", "from the whole")
-	if got := some.Exec(t, "cat", "/part/mail"); got != "from the whole" {
-		t.Errorf("the subPath has %q", got)
-	}
+	holds(t, some, "/part/mail", "from the whole")
 	some.Exec(t, "write", "/part/answer", "from the part")
-	if got := all.Exec(t, "cat", "/whole/dir/answer"); got != "from the part" {
-		t.Errorf("the volume has %q", got)
-	}
+	holds(t, all, "/whole/dir/answer", "from the part")
 }
 
 func TestASubPathOfAVolumeInsideIsRefusedOnANodeThatHints(t *testing.T) {

@@ -3,6 +3,7 @@
 package integration
 
 import (
+	"fmt"
 	"maps"
 	"strings"
 	"testing"
@@ -65,9 +66,7 @@ func testEmptyDirs(t *testing.T, handler string, rows []emptyDir) {
 	each("is one for both containers", func(t *testing.T, row emptyDir) {
 		sees(t, two, row, "file")
 		two.Exec(t, "write", "/"+row.name+"/two", "from two")
-		if got := w.one.Exec(t, "cat", "/"+row.name+"/two"); got != "from two" {
-			t.Errorf("container one reads %q", got)
-		}
+		holds(t, w.one, "/"+row.name+"/two", "from two")
 	})
 	w.watch(t, two, rows)
 	w.one.Stop(t)
@@ -95,8 +94,9 @@ func (w *world) looksAsIntended(t *testing.T, row emptyDir) {
 	if fsType != wantType || got.FSType != wantMagic {
 		t.Errorf("its file system is %s (%#x), not %s", fsType, got.FSType, wantType)
 	}
-	if !strings.HasSuffix(options, row.mount) {
-		t.Errorf("its mount options are %q, they should end in %q", options, row.mount)
+	want := strings.Replace(row.mount, "SIZE", fmt.Sprint(row.size(w)>>10), 1)
+	if options != want && (row.kept != onNode || !strings.HasSuffix(options, want)) {
+		t.Errorf("its mount options are %s, not %s", options, want)
 	}
 	if got.Mode != row.look.Mode || got.UID != row.look.UID || got.GID != row.look.GID {
 		t.Errorf("mode and owner are %s %d:%d, not %s %d:%d", got.Mode, got.UID, got.GID, row.look.Mode, row.look.UID, row.look.GID)
@@ -150,5 +150,39 @@ func (w *world) watch(t *testing.T, two testutil.TestContainer, rows []emptyDir)
 	watcher.Wait(t)
 	if got := watcher.Output(t); got != want+"/"+last+"/end\n" {
 		t.Errorf("inotify tells another container of\n%s, not of\n%s", got, want)
+	}
+}
+
+// What docs/volumes.md says of a volume's life: kubelet makes a new sandbox for
+// the same pod, and keeps its volumes.
+func TestANewSandboxFindsWhatTheNodeKeepsAndNothingElse(t *testing.T) {
+	n := testutil.Node(t)
+	pod := n.RunPod(t, node.PodSpec{
+		Handler: autoHints, Annotations: map[string]string{"dev.gvisor.empty-dir.node.force-shared": "true"},
+		Volumes: []node.Volume{{Name: "disk"}, {Name: "memory", Memory: true}, {Name: "node"}, {Name: "filled", Files: map[string]string{"file": "by a driver"}}},
+	})
+	spec := node.ContainerSpec{Mounts: []node.Mount{
+		{Volume: "disk", Path: "/disk"}, {Volume: "memory", Path: "/memory"}, {Volume: "node", Path: "/node"}, {Volume: "filled", Path: "/filled"},
+	}}
+	first := pod.Start(t, spec)
+	holds(t, first, "/filled/file", "by a driver")
+	for _, mount := range spec.Mounts {
+		first.Exec(t, "write", mount.Path+"/file", "of the first sandbox")
+	}
+	if err := pod.Remove(testutil.Context(t)); err != nil {
+		t.Fatal(err)
+	}
+	pod.Run(t)
+	second := pod.Start(t, spec)
+
+	holds(t, second, "/node/file", "of the first sandbox")
+	holds(t, second, "/filled/file", "of the first sandbox")
+	second.ExecFails(t, "stat", "/disk/file")
+	second.ExecFails(t, "stat", "/memory/file")
+	if kind, _ := second.Mount(t, "/disk"); kind != "tmpfs" {
+		t.Errorf("the hinted volume is a %s the second time", kind)
+	}
+	if usage, err := node.DiskUsage(pod.VolumeDir("disk")); err != nil || usage != 0 {
+		t.Errorf("kubelet counts %d bytes of the first sandbox: %v, error %v", usage, node.Entries(pod.VolumeDir("disk")), err)
 	}
 }

@@ -4,11 +4,15 @@ package ranged
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
+	"time"
 
 	"github.com/containerd/errdefs"
 
@@ -18,12 +22,18 @@ import (
 
 // Client sends requests for one source.
 type Client struct {
-	http *http.Transport
+	http     *http.Transport
+	http2    *http.Transport // for servers that speak nothing else
+	only2    atomic.Bool
+	shortcut atomic.Pointer[shortcut]
 	// Authorize adds what lets us read. It is called for requests to the host
 	// that the first URL named, never for another.
 	Authorize func(*http.Request)
 	// Who says whose credentials those are, for errors; "" for anonymous.
 	Who string
+	// Checksum reads the checksum of a whole object from its reply; nil where
+	// there are none.
+	Checksum func(http.Header) source.Checksum
 	// Follow allows redirects.
 	Follow bool
 	// Explain may know more about a refusal than its status tells; nil or a
@@ -37,26 +47,53 @@ func (n *Network) NewClient(bundle []byte, skipVerify bool) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Client{http: t}, nil
+	return &Client{http: t.http1, http2: t.http2}, nil
 }
 
 var userAgent = "sedna-storage/" + version.Version
 
+// shortcut is where a URL's redirects led to lately, so that each part of a
+// file needs not go the whole way.
+type shortcut struct {
+	from string
+	to   *url.URL
+	till time.Time
+}
+
+// remembered is how long a shortcut is taken. Signed ones last minutes, and
+// one that is refused is forgotten at once.
+const remembered = time.Minute
+
 // Do sends a request without a body and returns the answer whatever its
 // status, after following redirects.
 func (c *Client) Do(ctx context.Context, method string, u *url.URL, header http.Header) (*http.Response, error) {
-	first := u
-	for hop := 0; ; hop++ {
-		req := c.request(ctx, method, u, header)
-		if sameHost(u, first) && c.Authorize != nil {
-			c.Authorize(req)
+	if s := c.shortcut.Load(); s != nil && s.from == u.String() && time.Now().Before(s.till) {
+		resp, err := c.once(ctx, method, s.to, u, header)
+		if err == nil && resp.StatusCode < http.StatusMultipleChoices {
+			return resp, nil
 		}
-		resp, err := c.http.RoundTrip(req)
+		if err == nil {
+			drain(resp.Body)
+		} else if ctx.Err() != nil {
+			return nil, err
+		}
+		c.shortcut.Store(nil)
+	}
+	return c.follow(ctx, method, u, header)
+}
+
+func (c *Client) follow(ctx context.Context, method string, first *url.URL, header http.Header) (*http.Response, error) {
+	u := first
+	for hop := 0; ; hop++ {
+		resp, err := c.once(ctx, method, u, first, header)
 		if err != nil {
-			return nil, explain(ctx, u, err)
+			return nil, err
 		}
 		location := resp.Header.Get("Location")
 		if !c.Follow || !isRedirect(resp.StatusCode) || location == "" {
+			if hop > 0 {
+				c.shortcut.Store(&shortcut{first.String(), u, time.Now().Add(remembered)})
+			}
 			return resp, nil
 		}
 		drain(resp.Body)
@@ -67,6 +104,48 @@ func (c *Client) Do(ctx context.Context, method string, u *url.URL, header http.
 			return nil, err
 		}
 	}
+}
+
+// once sends one request to u, with credentials if that is where first leads.
+func (c *Client) once(ctx context.Context, method string, u, first *url.URL, header http.Header) (*http.Response, error) {
+	req := c.request(ctx, method, u, header)
+	if sameHost(u, first) && c.Authorize != nil {
+		c.Authorize(req)
+	}
+	if c.only2.Load() {
+		return c.send(ctx, c.http2, req)
+	}
+	resp, err := c.http.RoundTrip(req) //nolint:bodyclose // it's the caller's
+	if refusal := alert(err); strings.Contains(refusal, noApplicationProtocol) {
+		c.only2.Store(true)
+		return c.send(ctx, c.http2, req)
+	}
+	if err != nil {
+		return nil, explain(ctx, u, err)
+	}
+	return resp, nil
+}
+
+func (c *Client) send(ctx context.Context, t *http.Transport, req *http.Request) (*http.Response, error) {
+	resp, err := t.RoundTrip(req)
+	if err != nil {
+		return nil, explain(ctx, req.URL, err)
+	}
+	return resp, nil
+}
+
+// noApplicationProtocol is how package tls words the alert of a server that
+// doesn't speak HTTP/1.1 (RFC 7301, 3.2).
+const noApplicationProtocol = "no application protocol"
+
+// alert is what a TLS server refused a connection with, "" if it didn't. The
+// type is tls's own secret.
+func alert(err error) string {
+	var op *net.OpError
+	if errors.As(err, &op) && op.Op == "remote error" {
+		return op.Err.Error()
+	}
+	return ""
 }
 
 func (c *Client) request(ctx context.Context, method string, u *url.URL, header http.Header) *http.Request {

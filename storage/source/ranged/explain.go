@@ -89,7 +89,6 @@ func explainTLS(u *url.URL, err error) *source.Error {
 		invalid   x509.CertificateInvalidError
 		record    tls.RecordHeaderError
 		verify    *tls.CertificateVerificationError
-		alert     tls.AlertError
 	)
 	switch {
 	case errors.As(err, &authority):
@@ -106,8 +105,8 @@ func explainTLS(u *url.URL, err error) *source.Error {
 		e.Kind = errdefs.ErrInvalidArgument
 		e.Why = u.Host + " does not speak TLS"
 		e.Hint = `use http, or s3-usehttps "0" for S3`
-	case errors.As(err, &alert):
-		e.Why = u.Host + " refused the TLS connection"
+	case alert(err) != "":
+		e.Why = u.Host + " refused the TLS connection (" + strings.TrimPrefix(alert(err), "tls: ") + ")"
 	default:
 		return nil
 	}

@@ -45,7 +45,7 @@ type Network struct {
 	Retry source.Retry
 
 	mu         sync.Mutex
-	transports map[trust]*http.Transport // by whom they trust; guarded by mu
+	transports map[trust]*transports // by whom they trust; guarded by mu
 }
 
 // trust is what must be equal for two sources to share connections.
@@ -61,7 +61,7 @@ func NewNetwork(n worker.Network, pool int) (*Network, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &Network{guard: g, roots: n.CABundle, pool: pool, transports: map[trust]*http.Transport{}}
+	out := &Network{guard: g, roots: n.CABundle, pool: pool, transports: map[trust]*transports{}}
 	if out.pool <= 0 {
 		out.pool = defaultPoolSize
 	}
@@ -78,12 +78,17 @@ func (n *Network) Close() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, t := range n.transports {
-		t.CloseIdleConnections()
+		t.http1.CloseIdleConnections()
+		t.http2.CloseIdleConnections()
 	}
 }
 
+// transports keep connections. Ranges in parallel want one each, where HTTP/2
+// would share a single one: it is only for servers without HTTP/1.1.
+type transports struct{ http1, http2 *http.Transport }
+
 // transport returns the connections for those who trust the same roots.
-func (n *Network) transport(bundle []byte, skip bool) (*http.Transport, error) {
+func (n *Network) transport(bundle []byte, skip bool) (*transports, error) {
 	key := trust{sha256.Sum256(bundle), skip}
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -94,12 +99,16 @@ func (n *Network) transport(bundle []byte, skip bool) (*http.Transport, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := n.newTransport(&tls.Config{
+	c := &tls.Config{
 		RootCAs:            roots,
 		InsecureSkipVerify: skip, //nolint:gosec // only a node's [[endpoint]] can say so
 		MinVersion:         tls.VersionTLS12,
 		ClientSessionCache: tls.NewLRUClientSessionCache(0),
-	})
+	}
+	t := &transports{n.newTransport(c.Clone()), n.newTransport(c.Clone())}
+	t.http1.Protocols.SetHTTP1(true)
+	t.http1.TLSClientConfig.NextProtos = []string{"http/1.1"} // or a server can't tell us that it doesn't speak it
+	t.http2.Protocols.SetHTTP2(true)
 	n.transports[key] = t
 	return t, nil
 }
@@ -116,10 +125,8 @@ func (n *Network) newTransport(c *tls.Config) *http.Transport {
 		DisableCompression:     true,
 		ReadBufferSize:         readBuffer,
 		MaxResponseHeaderBytes: maxHeader,
-		// Ranges in parallel want a connection each: HTTP/2 would share one.
-		Protocols: new(http.Protocols),
+		Protocols:              new(http.Protocols),
 	}
-	t.Protocols.SetHTTP1(true)
 	if n.proxy != nil {
 		// The proxy is the node's own choice, wherever it stands; it resolves
 		// names, so only addresses written as such can be checked here.

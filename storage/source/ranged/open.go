@@ -51,7 +51,9 @@ func (c *Client) reply(ctx context.Context, u *url.URL, resp *http.Response, o s
 	var err error
 	switch resp.StatusCode {
 	case http.StatusOK:
-		err = whole(resp, r)
+		if err = whole(resp, r); c.Checksum != nil {
+			r.Sum = c.Checksum(resp.Header)
+		}
 	case http.StatusPartialContent:
 		err = part(resp, r, off, end)
 	case http.StatusRequestedRangeNotSatisfiable:

@@ -60,11 +60,12 @@ func New(n *ranged.Network, d plan.Download, c plan.Credentials) (*Source, error
 	s.fixed = region != ""
 	region = first(region, where.region(), defaultRegion)
 	s.region.Store(&region)
-	client.Explain = s.explain
+	client.Explain, client.Checksum = s.explain, checksumOf
 	client.Authorize = func(r *http.Request) {
 		for name, value := range c.Headers {
 			r.Header.Set(name, value.Reveal())
 		}
+		askForChecksum(r)
 		if s.signer != nil {
 			s.signer.sign(r, *s.region.Load())
 		}
@@ -96,6 +97,7 @@ func (s *Source) stat(ctx context.Context, key string) (source.Object, error) {
 				return s.client.Refusal(resp)
 			}
 			o.Size, o.Validator = resp.ContentLength, ranged.Strong(resp.Header.Get("ETag"))
+			o.Sum = checksumOf(resp.Header)
 			return nil
 		})
 	})

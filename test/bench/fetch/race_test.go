@@ -29,7 +29,7 @@ type result struct {
 
 func (c contender) run(t testing.TB, scratch string) result {
 	t.Helper()
-	dir, err := os.MkdirTemp(scratch, "run")
+	dir, err := os.MkdirTemp(scratch, "run") //nolint:usetesting // it must be in memory
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func race(b *testing.B, scratch string, ours, theirs contender, wanted float64) 
 // scratch is a folder in memory, so that no disk is measured.
 func scratch(b *testing.B) string {
 	b.Helper()
-	dir, err := os.MkdirTemp("/dev/shm", "sedna-bench")
+	dir, err := os.MkdirTemp("/dev/shm", "sedna-bench") //nolint:usetesting // likewise
 	if err != nil {
 		b.Skipf("no memory file system: %v", err)
 	}
