@@ -64,7 +64,7 @@ type engine struct {
 	transfers []*transfer                   // in the order they were begun
 	ready     []func(context.Context) error // placements
 	active    int                           // workers at work
-	finishing int                           // transfers being checked and unpacked
+	finishing map[*transfer]bool            // being checked and unpacked
 	err       error                         // the first failure
 	owners    map[string]int                // who placed what, where archives merge
 	opened    map[string]bool               // partial files by name
@@ -89,7 +89,7 @@ func (e *engine) next() func(context.Context) error {
 }
 
 func (e *engine) done() bool {
-	return e.listing == 0 && e.active == 0 && e.finishing == 0 &&
+	return e.listing == 0 && e.active == 0 && len(e.finishing) == 0 &&
 		len(e.queue) == 0 && len(e.transfers) == 0 && len(e.ready) == 0
 }
 
@@ -158,6 +158,9 @@ func (e *engine) fail(err error) {
 	e.err = err
 	e.cancel(err)
 	for _, t := range e.transfers {
+		t.end()
+	}
+	for t := range e.finishing {
 		t.end()
 	}
 	e.changed.Broadcast()

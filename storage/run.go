@@ -131,7 +131,7 @@ func newEngine(tree *place.Tree, network *ranged.Network, req *worker.Request) (
 	e := &engine{
 		every: beat, tree: tree, network: network, retry: &network.Retry, req: req, before: &past{}, listing: len(req.Items),
 		items: make([]itemState, len(req.Items)), tuner: newTuner(concurrency(req)),
-		speed: &throttle{rate: req.Limits.Bandwidth}, owners: map[string]int{}, opened: map[string]bool{},
+		speed: &throttle{rate: req.Limits.Bandwidth}, owners: map[string]int{}, opened: map[string]bool{}, finishing: map[*transfer]bool{},
 	}
 	e.changed = sync.NewCond(&e.mu)
 	var err error
