@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/containerd/containerd/api/types"
+	"github.com/containerd/containerd/v2/pkg/namespaces"
 	containerdshim "github.com/containerd/containerd/v2/pkg/shim"
 	"golang.org/x/sys/unix"
 	gvisorshim "gvisor.dev/gvisor/pkg/shim/v1"
@@ -44,7 +45,11 @@ func (m Manager) Stop(ctx context.Context, id string) (containerdshim.StopStatus
 	if err != nil {
 		return status, err
 	}
-	return status, removeCgroup(".", id)
+	ns, err := namespaces.NamespaceRequired(ctx)
+	if err != nil {
+		return status, err
+	}
+	return status, errors.Join(removeCgroup(".", id), removeLocks(".", ns, id))
 }
 
 // removeSocket removes the socket of a shim that died: only an orderly end does

@@ -31,9 +31,15 @@ func (p *sandbox) fetch(ctx context.Context, dir string) error {
 	ctx, cancel := beforeDeadline(ctx, time.Duration(p.cfg.Shim.DeadlineMargin))
 	defer cancel()
 	watch := newProgress(p.log)
+	group, err := p.groupFor(dir)
+	if err != nil {
+		return err
+	}
+	command.Started = group.take
 	report, err := command.Run(ctx, req, watch.on)
-	if forget := forgetWorker(p.bundle.Dir); forget != nil && err == nil {
-		err = forget
+	err = group.explain(err)
+	if left := group.remove(); left != nil {
+		p.log.WithError(left).Error("clean up after the worker") // `delete` tries again
 	}
 	if err != nil {
 		return p.explain(ctx, err, watch)
@@ -49,11 +55,15 @@ func (p *sandbox) worker() (worker.Command, error) {
 		return worker.Command{}, err
 	}
 	c := worker.Command{
-		Path:    path,
-		Start:   startReaped,
-		Started: func(pid int) error { return noteWorker(p.bundle.Dir, pid) },
+		Path:  path,
+		Start: startReaped,
 	}
 	if p.onNodeNetwork() {
+		if !p.pod.HasNetNS {
+			// Its names are still its own: with dnsPolicy ClusterFirstWithHostNet
+			// kubelet gives it the cluster's DNS.
+			c.ResolvConf = p.pod.ResolvConf
+		}
 		return c, nil
 	}
 	if p.pod.NetNS == "" {

@@ -59,6 +59,9 @@ func (p *sandbox) bindHostPath(h plan.HostPath, root plan.HostRoot, target strin
 		return specs.Mount{}, err
 	}
 	defer held.Close()
+	if err := volumes.CheckHostFiles(held, h.Files); err != nil {
+		return specs.Mount{}, err
+	}
 	writable := h.Writable && root.Writable
 	if err := volumes.BindHostPath(held, target, !writable); err != nil {
 		return specs.Mount{}, err

@@ -34,6 +34,7 @@ func (p *sandbox) request(dir string) (worker.Request, error) {
 			MinFreeBytes: s.MinFree.Bytes, MinFreePercent: s.MinFree.Percent,
 			MinFreeInodes: s.MinFreeInodes.Bytes, MinFreeInodesPercent: s.MinFreeInodes.Percent,
 			Concurrency: s.Concurrency, StallTimeout: time.Duration(s.StallTimeout), Bandwidth: int64(s.Bandwidth),
+			Memory: int64(s.Limits.Memory), CPU: int64(s.Limits.CPU),
 		},
 		Network: worker.Network{
 			Host: p.onNodeNetwork(), Deny: s.DenyCIDRs, Allow: s.AllowCIDRs, Proxy: s.Proxy,
@@ -106,6 +107,9 @@ func (s *secrets) files(volume string) (map[string][]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("annotation %ssecret: %w", annotationPrefix, err)
 	}
+	if err := plan.CheckNames(files); err != nil {
+		return nil, fmt.Errorf("annotation %ssecret: volume %q: %w", annotationPrefix, volume, err)
+	}
 	s.read[volume] = files
 	return files, nil
 }
@@ -122,7 +126,11 @@ func (s *secrets) endpoint(e config.Endpoint, d plan.Download, c plan.Credential
 		c.CABundle = ca
 		c.SkipVerify = e.InsecureSkipVerify
 	}
-	if own || e.CredentialsFile == "" || !entitled(e, s.pod.Namespace, d.URL) {
+	if own || e.CredentialsFile == "" {
+		return c, nil
+	}
+	if !entitled(e, s.pod.Namespace, d.URL) {
+		s.log.Infof("the node's keys for %s are not for namespace %q and %s ([[endpoint]] namespaces, prefixes): the download is anonymous", e.Host, s.pod.Namespace, d.URL)
 		return c, nil
 	}
 	if !s.onNodeNetwork() && (insecure || e.InsecureSkipVerify) {

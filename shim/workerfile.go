@@ -14,26 +14,34 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sedna-io/containerd-shim-sedna/storage/worker"
 )
 
-// workerFile in the sandbox's bundle names the worker's process while it runs,
-// for a `delete` after the shim's death.
+// workerFile in the sandbox's bundle names the worker's process and its control
+// group while there is one, for a `delete` after the shim's death.
 const workerFile = "sedna-worker.json"
 
 // workerProcess names one process for good: a pid alone is given away again.
 type workerProcess struct {
-	PID int `json:"pid"`
+	PID int `json:"pid,omitempty"` // 0 before there is one
 	// Start is field 22 of /proc/PID/stat: clock ticks since boot.
-	Start string `json:"start"`
+	Start string        `json:"start,omitempty"`
+	Group *worker.Group `json:"group,omitempty"`
 }
 
-// noteWorker writes workerFile.
-func noteWorker(bundle string, pid int) error {
-	start, err := startTime(pid)
-	if err != nil {
-		return fmt.Errorf("look at the worker: %w", err)
+// noteWorker writes workerFile, before the group is made and again when the
+// process runs.
+func noteWorker(bundle string, pid int, group *worker.Group) error {
+	w := workerProcess{PID: pid, Group: group}
+	if pid != 0 {
+		start, err := startTime(pid)
+		if err != nil {
+			return fmt.Errorf("look at the worker: %w", err)
+		}
+		w.Start = start
 	}
-	data, err := json.Marshal(workerProcess{pid, start})
+	data, err := json.Marshal(w)
 	if err != nil {
 		return err
 	}
@@ -64,6 +72,11 @@ func removeWorker(bundle string) error {
 	if err := w.end(); err != nil {
 		return err
 	}
+	if w.Group != nil {
+		if err := w.Group.Remove(); err != nil {
+			return err
+		}
+	}
 	return forgetWorker(bundle)
 }
 
@@ -72,6 +85,9 @@ const killTime = 2 * time.Second
 
 // end kills the process and waits until it is gone.
 func (w workerProcess) end() error {
+	if w.PID == 0 {
+		return nil
+	}
 	fd, err := unix.PidfdOpen(w.PID, 0)
 	if errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EINVAL) {
 		return nil

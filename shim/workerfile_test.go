@@ -26,7 +26,7 @@ func sleeper(t *testing.T) *exec.Cmd {
 func TestDeleteEndsTheWorkerOfADeadShim(t *testing.T) {
 	dir := t.TempDir()
 	cmd := sleeper(t)
-	if err := noteWorker(dir, cmd.Process.Pid); err != nil {
+	if err := noteWorker(dir, cmd.Process.Pid, nil); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 { // again and again

@@ -329,12 +329,19 @@ func TestAFullVolumeIsSaidInWords(t *testing.T) {
 	t.Cleanup(func() { _ = unix.Unmount(dir, 0) })
 	web := storagetest.NewFiles()
 	web.Put("/f", storagetest.Bytes(5<<20))
-	for name, choose := range map[string]storagetest.Choose{"known": nil, "unknown": always(storagetest.Chunked())} {
-		t.Run(name, func(t *testing.T) {
-			s := storagetest.Serve(t, web, choose)
+	for _, tt := range []struct {
+		name   string
+		choose storagetest.Choose
+		says   string
+	}{
+		{"known", nil, "5.0 MiB more are needed; free some of it, or raise the emptyDir's sizeLimit"},
+		{"unknown", always(storagetest.Chunked()), "of its 4.0 MiB"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := storagetest.Serve(t, web, tt.choose)
 			_, err := run(t, dir, request(item(t, s.URL+"/f", "f")))
-			if !errors.Is(err, errdefs.ErrResourceExhausted) || !strings.Contains(err.Error(), "MiB") {
-				t.Errorf("error is %v", err)
+			if !errors.Is(err, errdefs.ErrResourceExhausted) || !strings.Contains(err.Error(), tt.says) {
+				t.Errorf("error is %v, want %q", err, tt.says)
 			}
 			wantNothing(t, dir)
 		})

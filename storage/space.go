@@ -104,7 +104,11 @@ func (s *space) look(need int64) error {
 	}
 	block := st.Bsize
 	free, keep := int64(st.Bavail)*block, s.keep(int64(st.Blocks)*block)
-	if free-keep < need {
+	switch {
+	case free-keep >= need:
+	case s.memory:
+		return exhausted("the volume is in memory with %s free, and %s more are needed", "free some of it, or raise the emptyDir's sizeLimit", size(free), size(need))
+	default:
 		return exhausted("the volume has %s free, %s of it must stay so, and %s more are needed",
 			"free some space on the node, or lower its min_free", size(free), size(keep), size(need))
 	}

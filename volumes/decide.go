@@ -9,6 +9,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	specs "github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
@@ -100,6 +101,7 @@ func Decide(spec *specs.Spec, v *PodVolumes, n Node, download string) (Decisions
 	decided := map[string]Volume{}
 	for name, keys := range hinted {
 		if download != "" && name == download {
+			notes = append(notes, overruled(spec.Annotations, name)...)
 			continue
 		}
 		volume, lines := decideHinted(spec, v, name, keys)
@@ -166,13 +168,33 @@ func decideHinted(spec *specs.Spec, v *PodVolumes, name string, keys []string) (
 // doubts says what a hint won't do that its author may expect.
 func doubts(annotations map[string]string, v Volume) []string {
 	share := annotations[hintKey(v.Name, "share")]
+	shared := share == sharePod || share == "container"
 	switch {
 	case v.Mount != typeTmpfs && v.Mount != typeBind:
 		return []string{fmt.Sprintf("volume %q: type %q is neither tmpfs nor bind, so runsc mounts nothing", v.Name, v.Mount)}
-	case v.Mount == typeTmpfs && share != sharePod && share != "container":
+	case v.Mount == typeTmpfs && !shared:
 		return []string{fmt.Sprintf("volume %q: with type tmpfs and share %q each container gets a volume of its own; share must be pod or container", v.Name, share)}
 	}
+	for _, option := range strings.Split(annotations[hintKey(v.Name, "options")], ",") {
+		if shared && slices.Contains(stricter, option) {
+			return []string{fmt.Sprintf("volume %q: with option %s in its hint gVisor starts only containers that mount it so too, which Kubernetes can't say: leave it out", v.Name, option)}
+		}
+	}
 	return nil
+}
+
+// stricter are options that runsc lets a hint have only if every mount has
+// them, and that kubelet gives to none: gvisor
+// runsc/boot/mount_hints.go:checkCompatible.
+var stricter = []string{"noexec", "nosuid", "noatime"}
+
+// overruled says that the hint of the volume that receives downloads doesn't
+// count, unless it says what that volume gets anyway.
+func overruled(annotations map[string]string, name string) []string {
+	if annotations[hintKey(name, "type")] == typeBind && annotations[hintKey(name, "share")] == shareShared {
+		return nil
+	}
+	return []string{fmt.Sprintf("volume %q stays a bind mount shared with the node whatever its hint says, since it receives downloads", name)}
 }
 
 // wroteType is the type as the pod wrote it. runsc refuses a key with more

@@ -167,19 +167,22 @@ func TestHintsAndMountsAgree(t *testing.T) {
 }
 
 func TestHintsThatDoLittleAreWarnedOf(t *testing.T) {
-	for _, test := range []struct{ kind, share, note string }{
-		{"tmpfs", "pod", ""},
-		{"tmpfs", "container", ""},
-		{"bind", "shared", ""},
-		{"bind", "", ""},
-		{"tmpfs", "shared", "of its own"},
-		{"tmpfs", "", "of its own"},
-		{"ext4", "pod", "neither tmpfs nor bind"},
+	for _, test := range []struct{ kind, share, options, note string }{
+		{"tmpfs", "pod", "rw,size=1024", ""},
+		{"tmpfs", "container", "", ""},
+		{"bind", "shared", "rw", ""},
+		{"bind", "", "rw,nosuid", ""},
+		{"bind", "pod", "rw,noexec", "option noexec"},
+		{"tmpfs", "shared", "rw", "of its own"},
+		{"tmpfs", "", "rw", "of its own"},
+		{"ext4", "pod", "rw", "neither tmpfs nor bind"},
 	} {
 		n, _ := node(t, "v/")
-		_, notes := decide(t, sandboxOf(map[string]string{hintKey("v", "type"): test.kind, hintKey("v", "share"): test.share}), n, "")
+		_, notes := decide(t, sandboxOf(map[string]string{
+			hintKey("v", "type"): test.kind, hintKey("v", "share"): test.share, hintKey("v", "options"): test.options,
+		}), n, "")
 		if got := strings.Join(notes, "\n"); (got == "") != (test.note == "") || !strings.Contains(got, test.note) {
-			t.Errorf("%s, %s: %q", test.kind, test.share, got)
+			t.Errorf("%s, %s, %s: %q", test.kind, test.share, test.options, got)
 		}
 	}
 }
@@ -195,6 +198,17 @@ func TestADownloadVolumeWithoutAHintGetsOne(t *testing.T) {
 	apply(t, d, spec)
 	if spec.Mounts[0].Type != "bind" {
 		t.Errorf("mount %+v", spec.Mounts[0])
+	}
+}
+
+func TestAHintThatADownloadOverrulesIsWarnedOf(t *testing.T) {
+	for hint, want := range map[[2]string]int{{"tmpfs", "pod"}: 1, {"bind", "pod"}: 1, {"bind", "shared"}: 0} {
+		n, _ := node(t, "v/model")
+		annotations := map[string]string{hintKey("v", "type"): hint[0], hintKey("v", "share"): hint[1]}
+		_, notes := decide(t, sandboxOf(annotations), n, "v")
+		if len(notes) != want || want > 0 && !strings.Contains(notes[0], "receives downloads") {
+			t.Errorf("hint %v: notes %q", hint, notes)
+		}
 	}
 }
 

@@ -51,6 +51,23 @@ func OpenHostPath(root, source string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), real), nil
 }
 
+// CheckHostFiles refuses a folder opened by OpenHostPath that lacks a file which
+// the pod wants to read. A link counts, wherever it leads: that shows in the
+// container, where another mount may have its target.
+func CheckHostFiles(held *os.File, names []string) error {
+	for _, name := range names {
+		var stat unix.Stat_t
+		err := unix.Fstatat(int(held.Fd()), name, &stat, unix.AT_SYMLINK_NOFOLLOW)
+		switch {
+		case errors.Is(err, unix.ENOENT):
+			return fmt.Errorf("the node's folder %s has no %q; put it there, or mend the URL: %w", held.Name(), name, errdefs.ErrNotFound)
+		case err != nil:
+			return fmt.Errorf("look for %q in the node's folder %s: %w", name, held.Name(), err)
+		}
+	}
+	return nil
+}
+
 // openBeneath is openat2(2) below a held folder: the kernel refuses every way
 // out, also one that is made while it looks.
 func openBeneath(top int, below string) (int, error) {

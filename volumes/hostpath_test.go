@@ -74,6 +74,23 @@ func TestAHostPathBelowItsRootIsOpened(t *testing.T) {
 	}
 }
 
+func TestAFileThatAHostPathLacksIsNamed(t *testing.T) {
+	root, _ := hostTree(t)
+	link(t, "nowhere", filepath.Join(root, "in", "link"))
+	held, err := OpenHostPath(root, root+"/in")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Close()
+	if err := CheckHostFiles(held, []string{"deep", "f", "link"}); err != nil {
+		t.Error(err)
+	}
+	err = CheckHostFiles(held, []string{"f", "gone"})
+	if !errdefs.IsNotFound(err) || !strings.Contains(err.Error(), `"gone"`) || !strings.Contains(err.Error(), root+"/in") {
+		t.Errorf("error %v", err)
+	}
+}
+
 func TestAHostPathThatLeavesItsRootIsRefused(t *testing.T) {
 	root, outside := hostTree(t)
 	link(t, outside, filepath.Join(root, "absolute"))

@@ -124,8 +124,8 @@ func clash(mounts, ours []specs.Mount, m specs.Mount) (there bool, err error) {
 		case !within(m.Destination, other.Destination) && !within(other.Destination, m.Destination):
 		case slices.ContainsFunc(ours, func(o specs.Mount) bool { return sameMount(o, other) }):
 		default:
-			return false, fmt.Errorf("%s can't be mounted at %s: the container mounts %s at %s: %w",
-				m.Source, m.Destination, other.Source, other.Destination, errdefs.ErrInvalidArgument)
+			return false, fmt.Errorf("its own mount of %s at %s is in the way of the pod's at %s; move one of them (storage.sedna.io/mount-path is for the downloads): %w",
+				other.Source, other.Destination, m.Destination, errdefs.ErrInvalidArgument)
 		}
 	}
 	return there, nil

@@ -299,7 +299,7 @@ func TestAnotherMountInTheWayIsAnError(t *testing.T) {
 			if !errdefs.IsInvalidArgument(err) {
 				t.Fatalf("error %v", err)
 			}
-			for _, part := range []string{"main", "/theirs", destination, p.models, "/downloads"} {
+			for _, part := range []string{"main", "/theirs", destination, "/downloads", "mount-path"} {
 				if !strings.Contains(err.Error(), part) {
 					t.Errorf("the error doesn't name %s: %v", part, err)
 				}

@@ -47,9 +47,10 @@ type PodVolumes struct {
 
 // Locate finds kubelet's folder for the pod with this uid: below the configured
 // root, or where the sources of the spec's mounts or the node's mounts show
-// one. The path is free of symbolic links, as containerd makes the sources of
-// a container's mounts. Finding nothing is no error here: many a pod has no
-// volumes, and those that need one are told by EmptyDir and Secret.
+// one. The path is free of symbolic links; the sources of a container's mounts
+// may not be, since containerd resolves only their last part: containerd
+// pkg/os/os_unix.go:ResolveSymbolicLink. Finding nothing is no error here: many
+// a pod has no volumes, and those that need one are told by EmptyDir and Secret.
 func Locate(spec *specs.Spec, uid string, n Node) (*PodVolumes, error) {
 	if uid != "" && !plainName(uid) {
 		return nil, fmt.Errorf("the pod's uid %q can't be the name of a folder: %w", uid, errdefs.ErrInvalidArgument)

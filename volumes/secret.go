@@ -81,7 +81,7 @@ func readFile(root *os.Root, name string, limit int64) (data []byte, ok bool, er
 	// leads out of it.
 	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return nil, false, fmt.Errorf("%w: %w", err, errdefs.ErrPermissionDenied)
+		return nil, false, fmt.Errorf("%q leads out of the volume or to nothing, which the kubelet never makes so: %w: %w", name, err, errdefs.ErrPermissionDenied)
 	}
 	defer f.Close()
 	info, err := f.Stat()

@@ -46,6 +46,9 @@ func (o *fetchOptions) credentials(u plan.URL) (plan.Credentials, error) {
 			return plan.Credentials{}, err
 		}
 		from = fmt.Sprintf("the folder %q", o.secretDir)
+		if err := plan.CheckNames(files); err != nil {
+			return plan.Credentials{}, fmt.Errorf("credentials of %s: %w", from, err)
+		}
 	}
 	c, err := plan.ParseCredentials(files, u.Host)
 	if err != nil {

@@ -46,6 +46,7 @@ func TestPlansAreShownAsTheGoldenFilesSay(t *testing.T) {
 		{"pod.json", []string{"-f", "pod.yaml", "-o", "json"}, false},
 		{"pod.out.yaml", []string{"-f", "pod.yaml", "-o", "yaml"}, false},
 		{"workloads.txt", []string{"-f", "workloads.yaml"}, true},
+		{"volumes.txt", []string{"-f", "volumes.yaml"}, false},
 		{"mistakes.txt", []string{"-f", "mistakes.yaml"}, true},
 		{"mounts.txt", []string{"-f", "mounts.yaml"}, true},
 		{"mounts-node.txt", []string{"-f", "mounts.yaml", "--config", "node.toml"}, true},

@@ -157,6 +157,11 @@ func (b *builder) addHostPath(h *HostPath) {
 		return
 	}
 	old.Writable = old.Writable || h.Writable
+	for _, file := range h.Files {
+		if i, there := slices.BinarySearch(old.Files, file); !there {
+			old.Files = slices.Insert(old.Files, i, file)
+		}
+	}
 	if !slices.Contains(old.Mounts, h.Mounts[0]) {
 		old.Mounts = append(old.Mounts, h.Mounts[0])
 	}

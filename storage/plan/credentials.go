@@ -5,10 +5,13 @@ package plan
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"net"
 	"slices"
 	"strings"
 	"unicode"
+
+	"github.com/containerd/errdefs"
 )
 
 // Credentials are what a source needs to let us read, for one host. The zero
@@ -74,6 +77,31 @@ func CredentialNames() []string {
 	}
 	return all
 }
+
+// CheckNames refuses a secret in which no file has a name that
+// ParseCredentials knows, for any host: whoever named it meant to have
+// credentials, and an anonymous download would fail later and say less.
+func CheckNames(files map[string][]byte) error {
+	known := CredentialNames()
+	for name := range files {
+		if slices.Contains(known, name) || strings.HasSuffix(strings.ToLower(name), "-headers") {
+			return nil
+		}
+	}
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if len(names) == maxNames {
+			names = append(names, "...")
+			break
+		}
+		names = append(names, show(name))
+	}
+	return fmt.Errorf("none of its files (%s) has a name that is known, like ACCESS_KEY_ID and SECRET_ACCESS_KEY, BEARER_TOKEN, ca.crt or HOST-headers: %w",
+		strings.Join(names, ", "), errdefs.ErrInvalidArgument)
+}
+
+// maxNames is how many files of a secret an error names.
+const maxNames = 6
 
 const (
 	maxText     = 64 << 10

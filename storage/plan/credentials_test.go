@@ -263,3 +263,32 @@ func TestAnEnvFileIsReadAndItsErrorsShowNoLine(t *testing.T) {
 		}
 	}
 }
+
+func TestASecretWithoutAnyKnownNameIsRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		files []string
+		says  []string // none: it is fine
+	}{
+		"Sedna's names":         {[]string{"ACCESS_KEY_ID", "SECRET_ACCESS_KEY"}, nil},
+		"an authority only":     {[]string{"ca.crt", "tls.key"}, nil},
+		"headers of some host":  {[]string{"Models.example.com-Headers"}, nil},
+		"names of one's own":    {[]string{"secret-key", "access-key"}, []string{`"access-key", "secret-key"`, "ACCESS_KEY_ID"}},
+		"names in another case": {[]string{"access_key_id"}, []string{`"access_key_id"`, "ACCESS_KEY_ID"}},
+		"more than are named":   {[]string{"a", "b", "c", "d", "e", "f", "g"}, []string{`"f", ...)`}},
+	} {
+		files := map[string][]byte{}
+		for _, file := range c.files {
+			files[file] = []byte("c4n4ry")
+		}
+		err := CheckNames(files)
+		if (err != nil) != (c.says != nil) || err != nil && !errdefs.IsInvalidArgument(err) {
+			t.Errorf("%s: error %v", name, err)
+			continue
+		}
+		for _, part := range append(c.says, "known") {
+			if err != nil && (!strings.Contains(err.Error(), part) || strings.Contains(err.Error(), "c4n4ry")) {
+				t.Errorf("%s: %q isn't in %v", name, part, err)
+			}
+		}
+	}
+}

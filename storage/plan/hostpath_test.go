@@ -5,6 +5,7 @@ package plan
 import (
 	"errors"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -78,6 +79,13 @@ func TestTwoHostPathsOfOneNameAreTwoMounts(t *testing.T) {
 func TestOneHostPathInTwoMountsIsMountedOnce(t *testing.T) {
 	p := mustParse(t, "a.url: /opt/d/x", "b.url: /opt/d/", "b.mode: writeonly")
 	if len(p.HostPaths) != 1 || !p.HostPaths[0].Writable || len(p.HostPaths[0].Mounts) != 2 {
+		t.Errorf("host paths are %+v", p.HostPaths)
+	}
+}
+
+func TestFilesThatMountsReadAreNamedAndThoseTheyWriteAreNot(t *testing.T) {
+	p := mustParse(t, "a.url: /opt/d/x;/opt/d/a", "b.url: /opt/d/x", "c.url: /opt/d/out", "c.mode: writeonly", "d.url: /opt/d/")
+	if len(p.HostPaths) != 1 || !slices.Equal(p.HostPaths[0].Files, []string{"a", "x"}) {
 		t.Errorf("host paths are %+v", p.HostPaths)
 	}
 }

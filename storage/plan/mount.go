@@ -169,15 +169,18 @@ func (m *mount) hostItem(raw string) (item, *fault) {
 	if err != nil {
 		return item{}, err
 	}
-	source := file
+	source, files := file, []string(nil)
 	if !m.dir && !strings.HasSuffix(raw, "/") {
 		source = path.Dir(file)
+		if !m.writeonly {
+			files = []string{path.Base(file)}
+		}
 	}
 	if source == "/" {
 		return item{}, faultf("name a folder below it", "the node's root folder can't be mounted, which %s asks for", show(raw))
 	}
 	h := &HostPath{
-		Mounts: []string{m.name}, Source: source, Destination: HostPathRoot + source, Writable: m.writeonly,
+		Mounts: []string{m.name}, Source: source, Destination: HostPathRoot + source, Writable: m.writeonly, Files: files,
 	}
 	return item{hostPath: h, value: Value{Literal: NewSecret(HostPathRoot + file)}}, nil
 }

@@ -82,6 +82,9 @@ type HostPath struct {
 	// Writable is true when some mount of it is writeonly. The node's
 	// [[host_path]] must allow it too.
 	Writable bool `json:"writable,omitempty"`
+	// Files are the names in Source that mounts want to read, sorted: a pod
+	// doesn't start without them.
+	Files []string `json:"files,omitempty"`
 	// Volume is the name that Sedna gives such a volume, made unique.
 	Volume string `json:"volume"`
 }

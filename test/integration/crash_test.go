@@ -25,11 +25,15 @@ type halfway struct {
 }
 
 func newHalfway(t *testing.T, handler string) halfway {
+	return newHalfwayOf(t, handler, 8<<20, 3<<20)
+}
+
+func newHalfwayOf(t *testing.T, handler string, size, after int) halfway {
 	n := testutil.Node(t)
 	server := n.Web(t)
-	h := halfway{node: n, content: web.Bytes(8 << 20), dir: downloads + "/" + server.Host()}
+	h := halfway{node: n, content: web.Bytes(size), dir: downloads + "/" + server.Host()}
 	var url string
-	url, h.gate = server.Gated("/model.bin", h.content, 3<<20)
+	url, h.gate = server.Gated("/model.bin", h.content, after)
 	h.TestPod = n.NewPod(t, node.PodSpec{
 		Handler:     handler,
 		Volumes:     []node.Volume{downloadVolume()},

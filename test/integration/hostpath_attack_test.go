@@ -83,6 +83,7 @@ func TestFoldersOfTheNodeThatPodsMayNotMount(t *testing.T) {
 		{name: "a link into the kubelet's folder", asks: dir(open + "/kubelet"), says: []string{`"model"`, "symbolic link"}},
 		{name: "links that lead out together", asks: dir(open + "/chain/" + filepath.Base(outside)), says: []string{`"model"`, "symbolic link"}},
 		{name: "a folder that isn't there", asks: dir(open + "/absent"), says: []string{`"model"`, open + "/absent", "no folder"}},
+		{name: "a file that isn't there", asks: map[string]string{"model.url": open + "/real/absent"}, says: []string{"NotFound", `"model"`, open + "/real", `"absent"`}},
 		{name: "a file for a folder", asks: dir(open + "/real/file"), says: []string{`"model"`, "is no folder"}},
 		{
 			name: "a good one beside a bad one",

@@ -87,6 +87,8 @@ func TestWhatAContainerWritesToAWritableFolderIsOnTheNode(t *testing.T) {
 	pod := n.RunPod(t, node.PodSpec{Handler: configured, Annotations: asks(map[string]string{
 		"out.url": dir + "/out", "out.dir": "true", "out.mode": "writeonly", "out.env": "OUT",
 		"in.url": dir + "/in/", "in.env": "IN",
+		"new.url": dir + "/out/not-yet", "new.mode": "writeonly",
+		"all.url": dir + "/",
 	})})
 	container := pod.Start(t, node.ContainerSpec{})
 	variable(t, container, "OUT", "/hostpath"+dir+"/out")
@@ -96,6 +98,7 @@ func TestWhatAContainerWritesToAWritableFolderIsOnTheNode(t *testing.T) {
 	}
 	put(t, dir+"/out/later", "later")
 	holds(t, container, "/hostpath"+dir+"/out/later", "later")
+	contains(t, container.ExecFails(t, "write", "/hostpath"+dir+"/new", "evil"), "read-only file system")
 	// A mount that only reads is read-only below a writable root too.
 	holds(t, container, "/hostpath"+dir+"/in/sample", "sample")
 	contains(t, container.ExecFails(t, "write", "/hostpath"+dir+"/in/sample", "evil"), "read-only file system")

@@ -4,8 +4,10 @@ package testutil
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -74,6 +76,17 @@ func (p TestPod) Start(t testing.TB, spec node.ContainerSpec) TestContainer {
 		t.Fatalf("start container: %v", err)
 	}
 	return TestContainer{c}
+}
+
+// StartFails starts a container that must not start, and returns the error's
+// text.
+func (p TestPod) StartFails(t testing.TB, spec node.ContainerSpec) string {
+	t.Helper()
+	_, err := p.Pod.Start(Context(t), spec)
+	if err == nil {
+		t.Fatal("the container started")
+	}
+	return err.Error()
 }
 
 // Exec returns what a command of the workload prints in the container.
@@ -148,6 +161,46 @@ func (c TestContainer) Stat(t testing.TB, path string) report.Stat {
 	var stat report.Stat
 	decode(t, c.Exec(t, "stat", path), &stat)
 	return stat
+}
+
+// Mount returns type and options of the file system mounted at path, as the
+// container's /proc/mounts has them.
+func (c TestContainer) Mount(t testing.TB, path string) (fsType, options string) {
+	t.Helper()
+	for line := range strings.Lines(c.Exec(t, "mounts")) {
+		if fields := strings.Fields(line); len(fields) > 3 && fields[1] == path {
+			fsType, options = fields[2], fields[3]
+		}
+	}
+	if fsType == "" {
+		t.Fatalf("nothing is mounted at %s", path)
+	}
+	return fsType, options
+}
+
+// Memory is how much memory the container believes the machine to have.
+func (c TestContainer) Memory(t testing.TB) int64 {
+	t.Helper()
+	var kib int64
+	if _, err := fmt.Sscanf(c.Exec(t, "cat", "/proc/meminfo"), "MemTotal: %d kB", &kib); err != nil {
+		t.Fatalf("read the container's memory: %v", err)
+	}
+	return kib << 10
+}
+
+// WaitOutput waits until the container has printed something that begins so.
+func (c TestContainer) WaitOutput(t testing.TB, prefix string) {
+	t.Helper()
+	err := node.Poll(Context(t), time.Minute, func(context.Context) error {
+		out, err := c.Container.Output()
+		if err == nil && !strings.HasPrefix(out, prefix) {
+			err = fmt.Errorf("the container has printed %q", out)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // Kernel returns what uname says in the container.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/sedna-io/containerd-shim-sedna/test/testutil/dns"
 	"github.com/sedna-io/containerd-shim-sedna/test/testutil/node"
 	"github.com/sedna-io/containerd-shim-sedna/test/testutil/s3"
 	"github.com/sedna-io/containerd-shim-sedna/test/testutil/web"
@@ -37,6 +38,30 @@ func (n TestNode) Authority(t testing.TB) *web.Authority {
 func (n TestNode) TLS(t testing.TB, ca *web.Authority, names ...string) *web.Server {
 	t.Helper()
 	server, err := ca.Start(node.Address, names...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Close() })
+	return server
+}
+
+// Neighbour is another address in the pods' network, for the time of the test:
+// another server may have the port that one of the node's has.
+func (n TestNode) Neighbour(t testing.TB) string {
+	t.Helper()
+	remove, err := node.AddAddress(node.Neighbour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(remove)
+	return node.Neighbour
+}
+
+// NameServer starts another name server than the node's, for the time of the
+// test.
+func (n TestNode) NameServer(t testing.TB, address string) *dns.Server {
+	t.Helper()
+	server, err := dns.Start(address)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -11,6 +12,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 
@@ -79,6 +81,7 @@ func stat(args []string) error {
 		Size:     st.Size,
 		FSType:   fsys.Type,
 		FSBytes:  int64(fsys.Blocks) * fsys.Bsize,
+		FSFree:   int64(fsys.Bfree) * fsys.Bsize,
 		FSInodes: int64(fsys.Files),
 	})
 }
@@ -94,6 +97,14 @@ func cat(args []string) error {
 }
 
 func write(args []string) error { return os.WriteFile(args[0], []byte(args[1]), 0o644) }
+
+func fill(args []string) error {
+	size, err := strconv.Atoi(args[1])
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(args[0], bytes.Repeat([]byte("fill"), size/4), 0o644)
+}
 
 func remove(args []string) error { return os.Remove(args[0]) }
 

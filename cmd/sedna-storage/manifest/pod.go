@@ -34,6 +34,8 @@ type Volume struct {
 	Name string
 	Kind string // its source's key: "emptyDir", "secret", "projected", ...
 	Line int
+	// Secrets are the names of the Secrets in it.
+	Secrets []string
 }
 
 // Container is a container of any kind.

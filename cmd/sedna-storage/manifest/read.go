@@ -187,6 +187,14 @@ func volume(n *yaml.Node) Volume {
 			v.Kind = key.Value
 		}
 	})
+	if name := text(child(child(n, "secret"), "secretName")); name != "" {
+		v.Secrets = append(v.Secrets, name)
+	}
+	for _, source := range items(child(child(n, "projected"), "sources")) {
+		if name := text(child(child(source, "secret"), "name")); name != "" {
+			v.Secrets = append(v.Secrets, name)
+		}
+	}
 	return v
 }
 

@@ -36,7 +36,7 @@ spec:
 	want := Pod{
 		File: "f", Line: 1, Object: "Pod/p", Namespace: "n", RuntimeClass: "sedna",
 		Annotations: Annotations{Line: 6, Values: map[string]string{"a": "1", "b": "two lines"}, Lines: map[string]int{"a": 6, "b": 7}},
-		Volumes:     []Volume{{"v", "projected", 19}, {"w", "emptyDir", 21}},
+		Volumes:     []Volume{{Name: "v", Kind: "projected", Line: 19}, {Name: "w", Kind: "emptyDir", Line: 21}},
 		Containers: []Container{
 			{Name: "i", Kind: "init container", Line: 12, Env: map[string]bool{}},
 			{Name: "c", Kind: "container", Line: 14, Env: map[string]bool{"X": true}, Mounts: []Mount{{Volume: "v", Path: "/v", SubPath: "s", Line: 17}}},

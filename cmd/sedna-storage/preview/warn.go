@@ -55,6 +55,7 @@ func (c *checker) warnPod(p *plan.Plan) {
 	if len(p.Downloads) > 0 {
 		c.warnVolume(plan.Prefix+"volume", p.Volume, "downloads go to", "emptyDir")
 	}
+	c.warnHostPaths(p)
 	secrets := map[string]string{}
 	for _, d := range p.Downloads {
 		if d.Secret != "" && secrets[d.Secret] == "" {
@@ -68,6 +69,19 @@ func (c *checker) warnPod(p *plan.Plan) {
 		if !slices.ContainsFunc(c.pod.Containers, func(k manifest.Container) bool { return k.Name == name }) {
 			c.warn(c.lineOf(plan.Prefix+"containers"), plan.Prefix+"containers", fmt.Sprintf("the pod has no container %q", name), "")
 		}
+	}
+}
+
+// warnHostPaths says what can't be known without a node: no node allows a host
+// path unless its operator has said so.
+func (c *checker) warnHostPaths(p *plan.Plan) {
+	if c.node.Known {
+		return
+	}
+	for _, h := range p.HostPaths {
+		key := plan.Prefix + h.Mounts[0] + ".url"
+		c.warn(c.lineOf(key), key, fmt.Sprintf("a node has to allow its folder %s to the namespace %q, which isn't checked here", h.Source, c.preview.Namespace),
+			"check against a node's config.toml by --config")
 	}
 }
 
@@ -88,8 +102,7 @@ func (c *checker) warnVolume(key, name, use string, kinds ...string) {
 	line := c.lineOf(key)
 	i := slices.IndexFunc(c.pod.Volumes, func(v manifest.Volume) bool { return v.Name == name })
 	if i < 0 {
-		c.warn(line, key, fmt.Sprintf("%s the volume %q, which the pod doesn't declare", use, name),
-			fmt.Sprintf("add it to volumes as %s", strings.Join(kinds, " or ")))
+		c.warn(line, key, fmt.Sprintf("%s the volume %q, which the pod doesn't declare: it won't start", use, name), c.declare(name, kinds))
 		return
 	}
 	v := c.pod.Volumes[i]
@@ -102,6 +115,25 @@ func (c *checker) warnVolume(key, name, use string, kinds ...string) {
 			return
 		}
 	}
-	c.warn(v.Line, key, fmt.Sprintf("%s the volume %q, which no container mounts, so that the kubelet doesn't make it", use, name),
+	c.warn(v.Line, key, fmt.Sprintf("%s the volume %q, which no container mounts, so that the kubelet doesn't make it: the pod won't start", use, name),
 		"add it to the volumeMounts of a container")
+}
+
+// declare says how to get a volume that the pod doesn't declare: maybe it has
+// the right one by another name, or the name is that of a Secret.
+func (c *checker) declare(name string, kinds []string) string {
+	hint := fmt.Sprintf("add it to volumes as %s, and to the volumeMounts of a container", strings.Join(kinds, " or "))
+	var others []string
+	for _, v := range c.pod.Volumes {
+		if slices.Contains(v.Secrets, name) {
+			return fmt.Sprintf("write %q: that is the volume with the Secret of this name", v.Name)
+		}
+		if slices.Contains(kinds, v.Kind) {
+			others = append(others, v.Name)
+		}
+	}
+	if len(others) == 1 {
+		hint += fmt.Sprintf("; or set this to %q, which it has", others[0])
+	}
+	return hint
 }

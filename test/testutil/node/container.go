@@ -115,7 +115,7 @@ func (p *Pod) containerConfig(spec ContainerSpec, attempt uint32) (*runtimeapi.C
 		source := p.VolumeDir(mount.Volume)
 		if mount.SubPath != "" {
 			var err error
-			if source, err = subPath(p.UID, mount.Volume, filepath.Join(source, mount.SubPath), spec.Name, i); err != nil {
+			if source, err = subPath(p.dir(), mount.Volume, filepath.Join(source, mount.SubPath), spec.Name, i); err != nil {
 				return nil, err
 			}
 		}

@@ -5,7 +5,10 @@ package node
 import (
 	"bufio"
 	"errors"
+	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -31,6 +34,9 @@ func mounts() ([]string, error) {
 
 // unmountBelow unmounts everything below a folder, the newest mount first.
 func unmountBelow(dir string) error {
+	if real, err := filepath.EvalSymlinks(dir); err == nil {
+		dir = real // as the kernel names it
+	}
 	points, err := mounts()
 	if err != nil {
 		return err
@@ -43,6 +49,24 @@ func unmountBelow(dir string) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// DiskUsage is what the files below a folder take, as kubelet counts it for an
+// emptyDir: by blocks, kubernetes pkg/volume/util/fs/fs.go:DiskUsage.
+func DiskUsage(dir string) (int64, error) {
+	var bytes int64
+	err := filepath.WalkDir(dir, func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		var stat unix.Stat_t
+		if err := unix.Lstat(name, &stat); err != nil {
+			return fmt.Errorf("stat %s: %w", name, err)
+		}
+		bytes += stat.Blocks * 512
+		return nil
+	})
+	return bytes, err
 }
 
 // Entries are the names in a folder; none if it doesn't exist.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -45,16 +46,19 @@ func takeBaseline() (baseline, error) {
 // are removed and destroyed: processes, mounts, network namespaces and
 // interfaces, addresses, sockets, bundles, runsc's state, cgroups.
 func (n *Node) CheckLeftovers(ctx context.Context) error {
-	return Poll(ctx, leftoverTimeout, func(context.Context) error {
-		left, err := n.leftovers()
-		if err != nil {
-			return err
-		}
-		if len(left) > 0 {
-			return errors.New("left over:\n  " + strings.Join(left, "\n  "))
-		}
-		return nil
-	})
+	return Poll(ctx, leftoverTimeout, func(context.Context) error { return n.Leftovers() })
+}
+
+// Leftovers is CheckLeftovers without patience.
+func (n *Node) Leftovers() error {
+	left, err := n.leftovers()
+	if err != nil {
+		return err
+	}
+	if len(left) > 0 {
+		return errors.New("left over:\n  " + strings.Join(left, "\n  "))
+	}
+	return nil
 }
 
 func (n *Node) leftovers() ([]string, error) {
@@ -65,7 +69,7 @@ func (n *Node) leftovers() ([]string, error) {
 	for what, dir := range map[string]string{
 		"shim socket":       ShimSockets,
 		"network namespace": "/run/netns",
-		"bundle":            filepath.Join(stateDir, "io.containerd.runtime.v2.task/k8s.io"),
+		"bundle":            filepath.Join(StateDir, "io.containerd.runtime.v2.task/k8s.io"),
 		"runsc state":       RunscState,
 		"pod volumes":       filepath.Join(KubeletRoot, "pods"),
 		"run files":         "/run/sedna/pods",
@@ -82,13 +86,21 @@ func (n *Node) leftovers() ([]string, error) {
 			left = append(left, "address "+name)
 		}
 	}
-	for _, dir := range isolate.Cgroups(isolate.Cgroup()) {
-		if filepath.Base(dir) != filepath.Base(isolate.Cgroup()) {
-			left = append(left, "cgroup "+dir)
-		}
-	}
+	left = append(left, cgroups()...)
 	more, err := n.newMountsAndLinks()
 	return append(left, more...), err
+}
+
+// cgroups are the cgroups of this run, each once and not for every hierarchy.
+func cgroups() []string {
+	var left []string
+	for _, dir := range isolate.Cgroups(isolate.Cgroup()) {
+		_, below, _ := strings.Cut(dir, isolate.Cgroup()+"/")
+		if line := "cgroup " + below; below != "" && !slices.Contains(left, line) {
+			left = append(left, line)
+		}
+	}
+	return left
 }
 
 func (n *Node) newMountsAndLinks() ([]string, error) {

@@ -14,6 +14,8 @@ const (
 	bridge  = "sedna0"
 	subnet  = "10.89.0.0/16"
 	Address = "10.89.0.1" // of the node, as pods see it
+	// Neighbour is the last that a pod would get, see AddAddress.
+	Neighbour = "10.89.255.254"
 )
 
 const cniConfig = `{
@@ -51,6 +53,22 @@ func writeNetwork() error {
 		return fmt.Errorf("bring the bridge up: %w", err)
 	}
 	return writeFile(filepath.Join(Dir, "cni", "10-sedna.conflist"), cniConfig)
+}
+
+// AddAddress gives the bridge one more address until remove is called.
+func AddAddress(address string) (remove func(), err error) {
+	link, err := netlink.LinkByName(bridge)
+	if err != nil {
+		return nil, fmt.Errorf("find the bridge: %w", err)
+	}
+	parsed, err := netlink.ParseAddr(address + "/16")
+	if err != nil {
+		return nil, err
+	}
+	if err := netlink.AddrAdd(link, parsed); err != nil {
+		return nil, fmt.Errorf("give the bridge another address: %w", err)
+	}
+	return func() { _ = netlink.AddrDel(link, parsed) }, nil
 }
 
 // links are the network interfaces of the node.

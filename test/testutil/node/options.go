@@ -16,7 +16,7 @@ const (
 
 	pauseImage = "sedna.test/pause:latest"
 	socket     = Dir + "/containerd.sock"
-	stateDir   = Dir + "/state"
+	StateDir   = Dir + "/state"
 	logFile    = Dir + "/containerd.log"
 	// ShimSockets is where shims listen, fixed in containerd's shim library,
 	// containerd pkg/shim/util_unix.go:SocketAddress.

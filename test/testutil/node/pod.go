@@ -21,6 +21,8 @@ type PodSpec struct {
 	Handler     string // Sedna
 	Annotations map[string]string
 	Volumes     []Volume
+	// KubeletRoot is where the pod's folder is, the node's KubeletRoot by default.
+	KubeletRoot string
 	HostNetwork bool
 	// DNS servers of the pod; the node's own by default.
 	DNS []string
@@ -53,6 +55,9 @@ func (n *Node) NewPod(spec PodSpec) (*Pod, error) {
 	if spec.Handler == "" {
 		spec.Handler = Sedna
 	}
+	if spec.KubeletRoot == "" {
+		spec.KubeletRoot = KubeletRoot
+	}
 	p := &Pod{Spec: spec, UID: uuid.NewString(), node: n}
 	if err := p.prepare(); err != nil {
 		return nil, errors.Join(fmt.Errorf("prepare pod %s: %w", spec.Name, err), p.Destroy())
@@ -64,11 +69,11 @@ func (p *Pod) prepare() error {
 	if err := os.MkdirAll(p.logDir(), 0o755); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(podDir(p.UID), 0o750); err != nil {
+	if err := os.MkdirAll(p.dir(), 0o750); err != nil {
 		return err
 	}
 	for _, volume := range p.Spec.Volumes {
-		if err := volume.mount(p.UID); err != nil {
+		if err := volume.mount(p.dir()); err != nil {
 			return err
 		}
 	}
@@ -134,11 +139,15 @@ func (p *Pod) logDir() string {
 	return filepath.Join(Dir, "pods", p.Spec.Namespace+"_"+p.Spec.Name+"_"+p.UID)
 }
 
+// dir is the pod's folder on the node, kubernetes
+// pkg/kubelet/kubelet_getters.go:getPodDir.
+func (p *Pod) dir() string { return filepath.Join(p.Spec.KubeletRoot, "pods", p.UID) }
+
 // VolumeDir is a volume's folder on the node.
 func (p *Pod) VolumeDir(name string) string {
 	for _, volume := range p.Spec.Volumes {
 		if volume.Name == name {
-			return volume.dir(p.UID)
+			return volume.dir(p.dir())
 		}
 	}
 	return ""
@@ -186,8 +195,8 @@ func (p *Pod) removeSandbox(ctx context.Context, id string) error {
 // Destroy removes the rest: volumes, cgroup, logs.
 func (p *Pod) Destroy() error {
 	return errors.Join(
-		unmountBelow(podDir(p.UID)),
-		os.RemoveAll(podDir(p.UID)),
+		unmountBelow(p.dir()),
+		os.RemoveAll(p.dir()),
 		os.RemoveAll(p.logDir()),
 		removeCgroup(p.UID))
 }

@@ -38,19 +38,18 @@ const (
 	Projected Kind = "kubernetes.io~projected"
 )
 
-func (v Volume) dir(uid string) string {
+// dir is the volume's folder below that of its pod.
+func (v Volume) dir(pod string) string {
 	kind := v.Kind
 	if kind == "" {
 		kind = EmptyDir
 	}
-	return filepath.Join(podDir(uid), "volumes", string(kind), v.Name)
+	return filepath.Join(pod, "volumes", string(kind), v.Name)
 }
 
-func podDir(uid string) string { return filepath.Join(KubeletRoot, "pods", uid) }
-
 // mount makes the volume on the node.
-func (v Volume) mount(uid string) error {
-	dir := v.dir(uid)
+func (v Volume) mount(pod string) error {
+	dir := v.dir(pod)
 	if err := os.MkdirAll(filepath.Dir(dir), 0o750); err != nil {
 		return err
 	}
@@ -115,11 +114,11 @@ func writeSecret(dir string, files map[string]string) error {
 
 // subPath binds a folder of the volume where kubelet would, kubernetes
 // pkg/volume/util/subpath/subpath_linux.go:getSubpathBindTarget.
-func subPath(uid, volume, source, container string, index int) (string, error) {
+func subPath(pod, volume, source, container string, index int) (string, error) {
 	if err := os.MkdirAll(source, 0o750); err != nil {
 		return "", err
 	}
-	target := filepath.Join(podDir(uid), "volume-subpaths", volume, container, fmt.Sprint(index))
+	target := filepath.Join(pod, "volume-subpaths", volume, container, fmt.Sprint(index))
 	if _, err := os.Stat(target); err == nil {
 		return target, nil // of the container's earlier attempt
 	}

@@ -20,6 +20,7 @@ type Stat struct {
 	Size     int64  `json:"size"`
 	FSType   int64  `json:"fsType"` // the magic of statfs(2)
 	FSBytes  int64  `json:"fsBytes"`
+	FSFree   int64  `json:"fsFree"`
 	FSInodes int64  `json:"fsInodes"`
 }
 

@@ -44,16 +44,17 @@ func NewAuthority() (*Authority, error) {
 	return &Authority{bundle, ca, key}, nil
 }
 
-// Start serves HTTPS at an address, with a certificate of the authority for
+// Start is the other Start over HTTPS, with a certificate of the authority for
 // the address and the names.
 func (a *Authority) Start(address string, names ...string) (*Server, error) {
-	certificate, err := a.issue(address, names)
+	listener, err := listen(address)
 	if err != nil {
-		return nil, fmt.Errorf("issue certificate: %w", err)
+		return nil, err
 	}
-	listener, err := net.Listen("tcp", net.JoinHostPort(address, "0"))
+	certificate, err := a.issue(listener.Addr().(*net.TCPAddr).IP, names)
 	if err != nil {
-		return nil, fmt.Errorf("start web server: %w", err)
+		_ = listener.Close()
+		return nil, fmt.Errorf("issue certificate: %w", err)
 	}
 	s := newServer(listener, "https")
 	s.server.TLSConfig = &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}
@@ -62,13 +63,13 @@ func (a *Authority) Start(address string, names ...string) (*Server, error) {
 	return s, nil
 }
 
-func (a *Authority) issue(address string, names []string) (tls.Certificate, error) {
+func (a *Authority) issue(address net.IP, names []string) (tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return tls.Certificate{}, err
 	}
 	leaf := template(2, "test server")
-	leaf.IPAddresses, leaf.DNSNames = []net.IP{net.ParseIP(address)}, names
+	leaf.IPAddresses, leaf.DNSNames = []net.IP{address}, names
 	leaf.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
 	der, err := x509.CreateCertificate(rand.Reader, leaf, a.certificate, &key.PublicKey, a.key)
 	if err != nil {

@@ -35,15 +35,27 @@ type Request struct {
 	From                string // address of the client, without its port
 }
 
-// Start serves plain HTTP at an address, on a port of the server's choice.
+// Start serves plain HTTP at an address, on a port of the server's choice if
+// the address has none.
 func Start(address string) (*Server, error) {
-	listener, err := net.Listen("tcp", net.JoinHostPort(address, "0"))
+	listener, err := listen(address)
 	if err != nil {
-		return nil, fmt.Errorf("start web server: %w", err)
+		return nil, err
 	}
 	s := newServer(listener, "http")
 	go func() { _ = s.server.Serve(listener) }()
 	return s, nil
+}
+
+func listen(address string) (net.Listener, error) {
+	if _, _, err := net.SplitHostPort(address); err != nil {
+		address = net.JoinHostPort(address, "0")
+	}
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("start web server: %w", err)
+	}
+	return listener, nil
 }
 
 func newServer(listener net.Listener, scheme string) *Server {
@@ -119,6 +131,12 @@ func (s *Server) All() []Request {
 // Redirect answers requests for a path with a redirect, and returns its URL.
 func (s *Server) Redirect(path, to string) string {
 	return s.Handle(path, http.RedirectHandler(to, http.StatusFound))
+}
+
+// Port is the server's port.
+func (s *Server) Port() string {
+	_, port, _ := net.SplitHostPort(s.Host())
+	return port
 }
 
 // Host is the server's host and port.
