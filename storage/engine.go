@@ -20,7 +20,7 @@ const (
 	// files whole, little if it has to be asked for again.
 	firstPart = 4 << 20
 	minPart   = 1 << 20
-	maxPart   = 64 << 20
+	maxPart   = 256 << 20
 	// wholeSize is up to what size an object is fetched by one plain request.
 	wholeSize = firstPart
 	// maxQueue is how far listings may run ahead.
@@ -119,14 +119,16 @@ func (e *engine) pick() func(context.Context) error {
 	return func(ctx context.Context) error { return e.begin(ctx, j) }
 }
 
-// partSize is how much to ask for at once: about half a second's worth of one
-// connection, so that a lost one costs little and the last ones end together.
+// partSize is how much to ask for at once: some seconds' worth of one
+// connection, and no more than its share of what is left. A part that is lost
+// midway keeps what has come, and one that takes too long is stolen from, so
+// that nothing speaks for small ones.
 func (e *engine) partSize(t *transfer) int64 {
-	n := e.tuner.perConnection() / 2
+	n := 2 * e.tuner.perConnection()
 	if n == 0 {
 		n = firstPart
 	}
-	n = min(n, t.todo.sum()/int64(2*e.tuner.limit()))
+	n = min(n, t.todo.sum()/int64(e.tuner.limit()))
 	return max(minPart, min(n, maxPart)) &^ (64<<10 - 1)
 }
 
