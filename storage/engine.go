@@ -49,10 +49,11 @@ type engine struct {
 	tuner   *tuner
 	speed   *throttle
 
-	cancel context.CancelCauseFunc
-	shared bool // see Shared
-	every  time.Duration
-	watch  func([]FileProgress) // nil for nobody
+	cancel  context.CancelCauseFunc
+	readers sync.WaitGroup // consumers
+	shared  bool           // see Shared
+	every   time.Duration
+	watch   func([]FileProgress) // nil for nobody
 
 	bytes, fetched, files, expected atomic.Int64
 	names                           atomic.Int64 // given to files of .sedna
@@ -192,11 +193,13 @@ func (e *engine) run(ctx context.Context, workers int) error {
 	tune()
 	tuning.Wait()
 	e.mu.Lock()
-	defer e.mu.Unlock()
 	for _, t := range e.transfers {
 		t.close()
 	}
-	return e.err
+	err := e.err
+	e.mu.Unlock()
+	e.readers.Wait()
+	return err
 }
 
 // list queues an item's objects.

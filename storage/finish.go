@@ -34,7 +34,7 @@ func (e *engine) consume(ctx context.Context, t *transfer) *consumer {
 		return nil
 	}
 	c := &consumer{done: make(chan struct{})}
-	go func() {
+	e.readers.Go(func() {
 		defer close(c.done)
 		for {
 			e.mu.Lock()
@@ -49,7 +49,7 @@ func (e *engine) consume(ctx context.Context, t *transfer) *consumer {
 			}
 			return
 		}
-	}()
+	})
 	return c
 }
 
