@@ -60,7 +60,7 @@ fuzz: ## Run every fuzz target for FUZZTIME each
 	@test/fuzz $(FUZZTIME)
 
 .PHONY: bench
-bench: build tools ## Run the benchmarks that docs/performance.md quotes
+bench: build tools $(call STAMP,s5cmd) ## Run the benchmarks that docs/performance.md quotes
 	go test -run '^$$' -bench . -benchtime 1x -timeout 60m ./test/bench/...
 
 .PHONY: lint

@@ -371,7 +371,7 @@ func (e *engine) leave(t *transfer) {
 			break
 		}
 	}
-	e.finishing++
+	e.finishing[t] = true
 }
 
 // errPage is for a login or error page in place of a file.
