@@ -90,6 +90,13 @@ func (p *sandbox) onNodeNetwork() bool {
 	return p.cfg.Storage.Network == "host" || !p.pod.HasNetNS
 }
 
+// onNodeNames says whether a name that is downloaded from leads where the node
+// says, by its network and its name servers. A pod on the node's network brings
+// name servers of its own choice (dnsPolicy: None).
+func (p *sandbox) onNodeNames() bool {
+	return p.onNodeNetwork() && p.pod.HasNetNS
+}
+
 // startReaped starts a child. A shim reaps all its children in one place, so
 // that waiting for one oneself would lose the race.
 func startReaped(cmd *exec.Cmd) (func() (int, error), error) {
