@@ -47,6 +47,10 @@ demo: build tools ## Start a pod with its model on real parts, and show it
 test: build tools ## Run all tests; those that need root say so when they skip
 	go test -timeout 20m $(TEST)
 
+.PHONY: test-cgroup2
+test-cgroup2: ## Run the worker's tests on control groups of version 2, in a small emulated machine
+	test/cgroup2/run bin/vm
+
 .PHONY: race
 race: ## Run the unit tests under the race detector (needs a C compiler)
 	CGO_ENABLED=1 go test -race -timeout 20m $$(go list ./... | grep -v /test/)
@@ -56,7 +60,7 @@ fuzz: ## Run every fuzz target for FUZZTIME each
 	@test/fuzz $(FUZZTIME)
 
 .PHONY: bench
-bench: build tools ## Run the benchmarks that docs/performance.md quotes
+bench: build tools $(call STAMP,s5cmd) ## Run the benchmarks that docs/performance.md quotes
 	go test -run '^$$' -bench . -benchtime 1x -timeout 60m ./test/bench/...
 
 .PHONY: lint

@@ -15,7 +15,6 @@ import (
 	"github.com/containerd/errdefs"
 
 	"github.com/sedna-io/containerd-shim-sedna/shim/bundle"
-	"github.com/sedna-io/containerd-shim-sedna/storage/plan"
 	"github.com/sedna-io/containerd-shim-sedna/storage/worker"
 )
 
@@ -32,10 +31,22 @@ func (p *sandbox) fetch(ctx context.Context, dir string) error {
 	}
 	ctx, cancel := beforeDeadline(ctx, time.Duration(p.cfg.Shim.DeadlineMargin))
 	defer cancel()
+	group, err := p.groupFor(dir)
+	if err != nil {
+		return err
+	}
 	watch := p.follow(req)
+	command.Started = func(pid int) error {
+		process, err := worker.ProcessOf(pid)
+		if err != nil {
+			return fmt.Errorf("look at the worker: %w", err)
+		}
+		return group.take(process)
+	}
 	report, err := command.Run(ctx, req, watch.on)
-	if forget := forgetWorker(p.bundle.Dir); forget != nil && err == nil {
-		err = forget
+	err = group.explain(err)
+	if left := group.remove(); left != nil {
+		p.log.WithError(left).Error("clean up after the worker") // `delete` tries again
 	}
 	if err != nil {
 		return p.explain(ctx, err, watch)
@@ -51,11 +62,15 @@ func (p *sandbox) worker() (worker.Command, error) {
 		return worker.Command{}, err
 	}
 	c := worker.Command{
-		Path:    path,
-		Start:   startReaped,
-		Started: func(pid int) error { return noteWorker(p.bundle.Dir, pid) },
+		Path:  path,
+		Start: startReaped,
 	}
 	if p.onNodeNetwork() {
+		if !p.pod.HasNetNS {
+			// Its names are still its own: with dnsPolicy ClusterFirstWithHostNet
+			// kubelet gives it the cluster's DNS.
+			c.ResolvConf = p.pod.ResolvConf
+		}
 		return c, nil
 	}
 	if p.pod.NetNS == "" {
@@ -69,6 +84,13 @@ func (p *sandbox) worker() (worker.Command, error) {
 // node's choice, or since the pod itself lives on it.
 func (p *sandbox) onNodeNetwork() bool {
 	return p.cfg.Storage.Network == "host" || !p.pod.HasNetNS
+}
+
+// onNodeNames says whether a name that is downloaded from leads where the node
+// says, by its network and its name servers. A pod on the node's network brings
+// name servers of its own choice (dnsPolicy: None).
+func (p *sandbox) onNodeNames() bool {
+	return p.onNodeNetwork() && p.pod.HasNetNS
 }
 
 // startReaped starts a child. A shim reaps all its children in one place, so
@@ -117,11 +139,11 @@ func (p *sandbox) explain(ctx context.Context, err error, watch *progress) error
 	return err
 }
 
-// mounts names the mounts of the pod that ask for downloads.
+// mounts names the mounts of the pod that ask for downloads, for people.
 func (p *sandbox) mounts() string {
 	var names []string
-	for _, m := range mountNames(p.plan.Downloads) {
-		names = append(names, fmt.Sprintf("%q", m))
+	for _, name := range p.mountNames() {
+		names = append(names, fmt.Sprintf("%q", name))
 	}
 	if len(names) > 1 {
 		return "mounts " + strings.Join(names, ", ")
@@ -129,10 +151,9 @@ func (p *sandbox) mounts() string {
 	return "mount " + strings.Join(names, "")
 }
 
-// mountNames lists the mounts that ask for downloads, each once.
-func mountNames(downloads []plan.Download) []string {
+func (p *sandbox) mountNames() []string {
 	var names []string
-	for _, d := range downloads {
+	for _, d := range p.plan.Downloads {
 		for _, m := range d.Mounts {
 			if !slices.Contains(names, m) {
 				names = append(names, m)

@@ -35,7 +35,7 @@ func (p *sandbox) follow(req worker.Request) *progress {
 	}
 	now := time.Now()
 	p.watch = startProgress(p.log, observed, p.mounts(), observe.Running{
-		Pod: req.Pod, Sandbox: filepath.Base(p.bundle.Dir), Mounts: mountNames(p.plan.Downloads),
+		Pod: req.Pod, Sandbox: filepath.Base(p.bundle.Dir), Mounts: p.mountNames(),
 		Process: self, Since: now, Updated: now, Progress: worker.Progress{Item: req.Items[0].URL.String()},
 	})
 	return p.watch

@@ -13,27 +13,23 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/sedna-io/containerd-shim-sedna/internal/observe"
+	"github.com/sedna-io/containerd-shim-sedna/storage/worker"
 )
 
-// workerFile in the sandbox's bundle names the worker's process while it runs,
-// for a `delete` after the shim's death.
+// workerFile in the sandbox's bundle names the worker's process and its control
+// group while there is one, for a `delete` after the shim's death.
 const workerFile = "sedna-worker.json"
 
-// workerProcess names one process for good: a pid alone is given away again.
-type workerProcess struct {
-	PID int `json:"pid"`
-	// Start is field 22 of /proc/PID/stat: clock ticks since boot.
-	Start string `json:"start"`
+// workerNote is what workerFile holds. PID is 0 before there is a process.
+type workerNote struct {
+	worker.Process
+	Group *worker.Group `json:"group,omitempty"`
 }
 
-// noteWorker writes workerFile.
-func noteWorker(bundle string, pid int) error {
-	start, err := startTime(pid)
-	if err != nil {
-		return fmt.Errorf("look at the worker: %w", err)
-	}
-	data, err := json.Marshal(workerProcess{pid, start})
+// save writes workerFile: before anything is made, and again when the process
+// runs.
+func (w workerNote) save(bundle string) error {
+	data, err := json.Marshal(w)
 	if err != nil {
 		return err
 	}
@@ -57,12 +53,17 @@ func removeWorker(bundle string) error {
 	} else if err != nil {
 		return fmt.Errorf("look for a worker: %w", err)
 	}
-	var w workerProcess
+	var w workerNote
 	if err := json.Unmarshal(data, &w); err != nil {
 		return fmt.Errorf("read %s: %w", workerFile, err)
 	}
 	if err := w.end(); err != nil {
 		return err
+	}
+	if w.Group != nil {
+		if err := w.Group.Remove(); err != nil {
+			return err
+		}
 	}
 	return forgetWorker(bundle)
 }
@@ -71,7 +72,10 @@ func removeWorker(bundle string) error {
 const killTime = 2 * time.Second
 
 // end kills the process and waits until it is gone.
-func (w workerProcess) end() error {
+func (w workerNote) end() error {
+	if w.PID == 0 {
+		return nil
+	}
 	fd, err := unix.PidfdOpen(w.PID, 0)
 	if errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EINVAL) {
 		return nil
@@ -80,7 +84,7 @@ func (w workerProcess) end() error {
 	}
 	defer unix.Close(fd)
 	// The descriptor holds the process; only now is its start time worth asking.
-	if start, err := startTime(w.PID); err != nil || start != w.Start {
+	if !w.Runs() {
 		return nil
 	}
 	if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
@@ -102,6 +106,3 @@ func (w workerProcess) end() error {
 		}
 	}
 }
-
-// startTime returns when a process was started, in the kernel's words.
-func startTime(pid int) (string, error) { return observe.StartTime(pid) }

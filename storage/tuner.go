@@ -29,11 +29,13 @@ const (
 	// and fast, in bytes per second, is a connection that isn't either.
 	busy = 0.85
 	fast = 120e6
+	// late is a tick that others kept from the processor: it is what is short.
+	late = tick * 5 / 4
 )
 
 // tuner finds how many connections help. It begins with a few and doubles them
 // every tick up to the most allowed, unless this process is busy enough with
-// those it has or they are fast: a start that takes its time would be most of a download. Then
+// those it has, they are fast, or the machine has no time for more: a start that takes its time would be most of a download. Then
 // it finds out whether fewer do as well, and now and then whether more would,
 // since other users of the network come and go.
 type tuner struct {
@@ -89,9 +91,13 @@ func (t *tuner) run(ctx context.Context, e *engine) {
 			t.rate.Store(int64(float64(now.bytes-last.bytes) / seconds / float64(active)))
 		}
 		before := t.now.Load()
-		if active >= before && now.score > last.score {
-			t.now.Store(s.step(before, t.max, now, now.cpu-last.cpu >= busy*seconds || t.rate.Load() >= fast))
-		} else {
+		switch {
+		case s.ramp && seconds >= late.Seconds():
+			// What is short can't be told now, but that the processor is.
+		case active >= before && now.score > last.score:
+			idle := now.cpu-last.cpu < busy*seconds && t.rate.Load() < fast
+			t.now.Store(s.step(before, t.max, now, !idle))
+		default:
 			s.begin(now) // what happens now says nothing about the limit
 		}
 		last = now

@@ -14,7 +14,6 @@ import (
 
 	"github.com/containerd/errdefs"
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
 
 	"github.com/sedna-io/containerd-shim-sedna/internal/version"
 	"github.com/sedna-io/containerd-shim-sedna/storage"
@@ -35,17 +34,29 @@ func newWorker() *cobra.Command {
 		Hidden: true, // it's no interface for people
 		Args:   cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := worker.Enter(place, []string{os.Args[0], "worker"}); err != nil {
-				return tell(cmd.OutOrStdout(), nil, err)
+			out := cmd.OutOrStdout()
+			if err := worker.Enter(place, []string{os.Args[0], "worker"}, warn(out)); err != nil {
+				return tell(out, nil, err)
 			}
-			unix.Umask(0) // the modes of files are ours to say
-			report, err := serve(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout())
-			return tell(cmd.OutOrStdout(), report, err)
+			if err := worker.Settle(); err != nil {
+				return tell(out, nil, err)
+			}
+			report, err := serve(cmd.Context(), cmd.InOrStdin(), out)
+			return tell(out, report, err)
 		},
 	}
 	cmd.Flags().StringVar(&place.NetNS, "netns", "", "network namespace to work in")
 	cmd.Flags().StringVar(&place.ResolvConf, "resolv-conf", "", "file to resolve names by")
+	cmd.Flags().StringVar(&place.Volume, "volume", "", "folder to be held to")
 	return cmd
+}
+
+// warn writes a line for the shim's log.
+func warn(out io.Writer) func(string) {
+	lines := json.NewEncoder(out)
+	return func(message string) {
+		_ = lines.Encode(worker.Event{Log: &worker.Log{Level: "warning", Message: message}})
+	}
 }
 
 // serve does the one request on in. The end of in is a cancel.
@@ -55,6 +66,7 @@ func serve(ctx context.Context, in io.Reader, out io.Writer) (*worker.Report, er
 	if err != nil {
 		return nil, err
 	}
+	req.Limits.Apply()
 	root, err := os.OpenRoot(req.Dir)
 	if err != nil {
 		return nil, fmt.Errorf("open the pod's volume: %w", err)

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"testing"
 	"time"
 
@@ -128,8 +129,8 @@ func deadProcess(self Process, reaped bool) func(t *testing.T) Process {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		p := Process{PID: cmd.Process.Pid, Space: self.Space}
-		if p.Start, err = StartTime(p.PID); err != nil {
+		p := Process{Space: self.Space}
+		if p.Process, err = worker.ProcessOf(cmd.Process.Pid); err != nil {
 			t.Fatal(err)
 		}
 		_ = in.Close()
@@ -139,10 +140,8 @@ func deadProcess(self Process, reaped bool) func(t *testing.T) Process {
 		}
 		t.Cleanup(func() { _ = cmd.Wait() })
 		_, _ = out.Read(make([]byte, 1)) // its end
-		for state := byte(0); state != 'Z'; {
-			if state, _, err = procStat(p.PID); err != nil {
-				t.Fatal(err)
-			}
+		for p.Runs() {
+			runtime.Gosched() // it has closed its output and is about to go
 		}
 		return p
 	}

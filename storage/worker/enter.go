@@ -3,47 +3,63 @@
 package worker
 
 import (
-	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime"
 
 	"golang.org/x/sys/unix"
 )
 
 // Place is where a worker does its work: the pod's network, seen with the
-// pod's own names.
+// pod's own names, and one folder of the node.
 type Place struct {
 	NetNS      string // path of a network namespace, "" to stay
 	ResolvConf string // file that stands in for /etc/resolv.conf, "" for the node's
+	Volume     string // folder that is written, "" for none
+
+	oldKernel bool // without Landlock, for a test
 }
 
 // hosts is what /etc/hosts says inside: kubelet writes the pod's own only when
 // it creates the containers, and the node's names are not the pod's.
 const hosts = "127.0.0.1\tlocalhost\n::1\tlocalhost\n"
 
-// Enter moves the process into p and starts its program anew with args, so that
-// every thread of the new one is inside. It returns only on error, or at once
-// with nil when p names nothing to enter. Call it before reading stdin, which
-// the new program inherits.
-func Enter(p Place, args []string) error {
+// Enter moves the process into p, gives up every privilege that the work there
+// doesn't need, and starts its program anew with args, so that every thread of
+// the new one is held. It returns only on error, or at once with nil when p is
+// empty, as it is in the program started anew. Call it before reading stdin,
+// which the new program inherits.
+//
+// What the kernel can't do for us goes to tell, a sentence each, and is no
+// error.
+func Enter(p Place, args []string, tell func(lack string)) error {
 	if p == (Place{}) {
 		return nil
 	}
-	// Namespaces belong to a thread. This one is never given back: exec makes
-	// it the only thread of the new program.
+	// Namespaces and privileges belong to a thread. This one is never given
+	// back: exec makes it the only thread of the new program.
 	runtime.LockOSThread()
 	self, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("find the running program: %w", err)
 	}
-	if err := p.enterMounts(); err != nil {
-		return err
+	if p.NetNS != "" || p.ResolvConf != "" {
+		if err := p.enterMounts(); err != nil {
+			return err
+		}
 	}
 	if err := p.enterNetwork(); err != nil {
 		return err
 	}
-	return fmt.Errorf("start anew in the pod's namespaces: %w", unix.Exec(self, args, []string{}))
+	lacks, err := p.confine(self)
+	if err != nil {
+		return err
+	}
+	for _, lack := range lacks {
+		tell(lack)
+	}
+	return fmt.Errorf("start the worker anew: %w", unix.Exec(self, args, []string{}))
 }
 
 // enterMounts makes a private mount namespace in which the pod's resolv.conf
@@ -64,45 +80,25 @@ func (p Place) enterMounts() error {
 	if p.NetNS == "" {
 		return nil
 	}
-	// Kernels before 5.2 lack the calls; then the node's hosts file is seen.
-	if err := mountText("/etc/hosts", hosts); err != nil && !errors.Is(err, unix.ENOSYS) {
+	if err := mountText("/etc/hosts", hosts); err != nil {
 		return fmt.Errorf("mount a hosts file: %w", err)
 	}
 	return nil
 }
 
 // mountText mounts a file that holds text at target, from a tmpfs that nothing
-// else can reach.
+// else can reach. The tmpfs has a place for a moment: a file of one that has
+// none can be mounted from Linux 6.15 on.
 func mountText(target, text string) error {
-	fs, err := unix.Fsopen("tmpfs", unix.FSOPEN_CLOEXEC)
-	if err != nil {
+	if err := mountTmpfs(); err != nil {
 		return err
 	}
-	defer unix.Close(fs)
-	if err := unix.FsconfigCreate(fs); err != nil {
+	defer func() { _ = unix.Unmount(scratch, unix.MNT_DETACH) }()
+	file := filepath.Join(scratch, filepath.Base(target))
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 		return err
 	}
-	root, err := unix.Fsmount(fs, unix.FSMOUNT_CLOEXEC, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(root)
-	const name = "text"
-	fd, err := unix.Openat(root, name, unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY|unix.O_CLOEXEC, 0o644)
-	if err != nil {
-		return err
-	}
-	file := os.NewFile(uintptr(fd), name)
-	_, err = file.WriteString(text)
-	if err := errors.Join(err, file.Close()); err != nil {
-		return err
-	}
-	tree, err := unix.OpenTree(root, name, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(tree)
-	return unix.MoveMount(tree, "", unix.AT_FDCWD, target, unix.MOVE_MOUNT_F_EMPTY_PATH)
+	return unix.Mount(file, target, "", unix.MS_BIND, "")
 }
 
 func (p Place) enterNetwork() error {

@@ -49,6 +49,10 @@ type Limits struct {
 	Concurrency          int           `json:"concurrency,omitempty"`
 	StallTimeout         time.Duration `json:"stallTimeout,omitempty"` // ns
 	Bandwidth            int64         `json:"bandwidth,omitempty"`    // bytes per second
+	// Memory and CPU are what the worker's cgroup gives it. It can't look there
+	// itself.
+	Memory int64 `json:"memory,omitempty"` // bytes, without what a tmpfs volume takes
+	CPU    int64 `json:"cpu,omitempty"`    // thousandths of a core
 }
 
 // Network says how the worker may dial.

@@ -52,7 +52,7 @@ func (c Command) Run(ctx context.Context, req Request, on func(Event)) (*Report,
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
-	p, err := c.start()
+	p, err := c.start(req.Dir)
 	if err != nil {
 		return nil, fmt.Errorf("start the worker %s: %w", c.Path, err)
 	}
@@ -109,8 +109,11 @@ type process struct {
 
 // start starts the process on a thread that lives as long as it does: the
 // kernel sends the parent-death signal when that thread ends.
-func (c Command) start() (*process, error) {
+func (c Command) start(volume string) (*process, error) {
 	args := []string{"worker"}
+	if volume != "" {
+		args = append(args, "--volume", volume)
+	}
 	if c.NetNS != "" {
 		args = append(args, "--netns", c.NetNS)
 	}
@@ -231,10 +234,11 @@ func read(from io.Reader, clean scrubber, on func(Event)) (o outcome) {
 			return o
 		}
 		var e Event
-		if err := json.Unmarshal(clean.bytes(line), &e); err != nil {
+		if err := json.Unmarshal(line, &e); err != nil {
 			o.err = errors.New("the worker wrote a line that is no event")
 			return o
 		}
+		clean.event(&e)
 		switch {
 		case e.Report != nil:
 			o.report = e.Report
@@ -274,7 +278,7 @@ func (o outcome) result(path string, p *process, clean scrubber) (*Report, error
 	}
 	err := fmt.Errorf("the worker %s ended with exit status %d and no report: %w", path, p.status, errdefs.ErrUnavailable)
 	if p.status > 128 {
-		err = fmt.Errorf("the worker %s was killed by signal %d (%s), as the kernel does for want of memory; the next attempt goes on from what it has fetched: %w",
+		err = fmt.Errorf("the worker %s was killed by signal %d (%s); the next attempt goes on from what it has fetched: %w",
 			path, p.status-128, unix.SignalName(syscall.Signal(p.status-128)), errdefs.ErrUnavailable)
 	}
 	if said := clean.string(p.stderr.String()); said != "" {

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -23,29 +24,43 @@ import (
 )
 
 // The test binary is its own worker: `worker` is the first argument that Command
-// passes, and the request's Dir says how to behave.
+// passes, and the name of the request's pod says how to behave.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "worker" {
 		os.Exit(fakeWorker(os.Args[2:]))
+	}
+	if len(os.Args) > 2 && os.Args[1] == "parent" {
+		os.Exit(parent(os.Args[2]))
 	}
 	os.Exit(m.Run())
 }
 
 func fakeWorker(args []string) int {
+	out := json.NewEncoder(os.Stdout)
 	if place := placeOf(args); place != (Place{}) {
-		fmt.Fprintln(os.Stderr, Enter(place, []string{os.Args[0], "worker"}))
+		// On another thread than the one that was forked, as may happen.
+		runtime.LockOSThread()
+		entered := make(chan error)
+		go func() {
+			entered <- Enter(place, []string{os.Args[0], "worker"}, func(lack string) {
+				_ = out.Encode(Event{Log: &Log{Message: "lacks: " + lack}})
+			})
+		}()
+		fmt.Fprintln(os.Stderr, <-entered)
 		return 1
+	}
+	if err := Settle(); err != nil {
+		return 4
 	}
 	var req Request
 	line, err := bufio.NewReader(os.Stdin).ReadBytes('\n')
 	if err != nil || json.Unmarshal(line, &req) != nil {
 		return 3
 	}
-	out := json.NewEncoder(os.Stdout)
-	switch req.Dir {
+	switch req.Pod.Name {
 	case "report":
 		_ = out.Encode(Event{Progress: &Progress{Bytes: 5}})
-		_ = out.Encode(Event{Report: &Report{Bytes: 7}})
+		_ = out.Encode(Event{Report: &Report{Bytes: 7, Files: 1604800}})
 	case "failure":
 		_ = out.Encode(Event{Failure: &Failure{Kind: "not_found", Message: "no such bucket"}})
 		return 1
@@ -75,6 +90,12 @@ func fakeWorker(args []string) int {
 	case "environment":
 		_ = out.Encode(Event{Log: &Log{Message: strings.Join(os.Environ(), " ")}})
 		_ = out.Encode(Event{Report: &Report{}})
+	case "hog":
+		_ = out.Encode(Event{Progress: &Progress{}})
+		hog(256 << 20)
+	case "attack":
+		attack(req.Dir, func(try, result string) { _ = out.Encode(Event{Log: &Log{Level: try, Message: result}}) })
+		_ = out.Encode(Event{Report: &Report{}})
 	case "inside":
 		_ = out.Encode(Event{Log: &Log{Message: inside()}})
 		_ = out.Encode(Event{Report: &Report{}})
@@ -93,6 +114,9 @@ func placeOf(args []string) Place {
 			p.NetNS = args[i+1]
 		case "--resolv-conf":
 			p.ResolvConf = args[i+1]
+		case "--volume":
+			p.Volume = args[i+1]
+			p.oldKernel = strings.HasSuffix(p.Volume, oldKernel)
 		}
 	}
 	return p
@@ -141,7 +165,7 @@ func request(t *testing.T, behaviour string) Request {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Request{Dir: behaviour, Items: []Item{{
+	return Request{Pod: Pod{Name: behaviour}, Items: []Item{{
 		Download:    plan.Download{Mounts: []string{"model"}, URL: u, Path: "host/file"},
 		Credentials: plan.Credentials{SecretKey: plan.NewSecret(canary + "-key/+")},
 	}}}
@@ -159,6 +183,22 @@ func TestRunReturnsTheReport(t *testing.T) {
 	}
 	if len(bytes) != 1 || bytes[0] != 5 {
 		t.Errorf("progress: got %v, want [5]", bytes)
+	}
+}
+
+func TestASecretThatIsAWordOfTheProtocolHidesNoReport(t *testing.T) {
+	for _, secret := range []string{"report", "progress", "604800"} {
+		u, err := plan.ParseURL("https://host/file?X-Amz-Expires=" + secret)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req := request(t, "report")
+		req.Items[0].URL = u
+		seen := false
+		report, err := command(t).Run(t.Context(), req, func(e Event) { seen = seen || e.Progress != nil })
+		if err != nil || report.Bytes != 7 || report.Files != 1604800 || !seen {
+			t.Errorf("%q: got %+v, %v, progress %t; want all of the report", secret, report, err, seen)
+		}
 	}
 }
 
@@ -323,6 +363,9 @@ func TestEnterShowsThePodsNetworkAndNames(t *testing.T) {
 	link, err := os.Readlink(ns)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if !hasLandlock() {
+		link = "" // and no /proc in the worker's root
 	}
 	if want := link + "|nameserver 10.96.0.10\n|" + hosts; seen != want {
 		t.Errorf("inside: got %q, want %q", seen, want)

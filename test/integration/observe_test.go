@@ -59,10 +59,6 @@ func lastResult(t *testing.T, pod testutil.TestPod) observe.Result {
 	return all[0]
 }
 
-func podLogDir(pod testutil.TestPod) string {
-	return filepath.Join(node.Dir, "pods", pod.Spec.Namespace+"_"+pod.Spec.Name+"_"+pod.UID)
-}
-
 func text(t *testing.T, file string) string {
 	t.Helper()
 	data, err := os.ReadFile(file)
@@ -121,7 +117,7 @@ func TestADownloadIsSeenOnTheNodeWhileItRunsAndAfter(t *testing.T) {
 	if item := last.Items[0]; item.Mounts[0] != "model" || item.Bytes != size || item.Attempts < 1 || !strings.Contains(item.URL, item.Host) {
 		t.Errorf("the item's result is %+v", item)
 	}
-	contains(t, text(t, podLogDir(h.TestPod)+"/sedna-storage/0.log"), " stdout F {", `"result":"success"`, "model.bin")
+	contains(t, text(t, h.TestPod.LogDir()+"/sedna-storage/0.log"), " stdout F {", `"result":"success"`, "model.bin")
 	contains(t, text(t, metricsFile), `sedna_downloads_total{result="success"} 1`, "sedna_download_seconds_count 1")
 	log := n.Log(since, 1000)
 	for _, part := range []string{"begins", "download result"} {
@@ -129,7 +125,7 @@ func TestADownloadIsSeenOnTheNodeWhileItRunsAndAfter(t *testing.T) {
 			t.Errorf("the shim's log hasn't one line with %q", part)
 		}
 	}
-	lookInFiles(t, "/run/sedna", "/var/lib/sedna", podLogDir(h.TestPod), filepath.Dir(metricsFile))
+	lookInFiles(t, "/run/sedna", "/var/lib/sedna", h.TestPod.LogDir(), filepath.Dir(metricsFile))
 	lacks(t, log, canary)
 }
 
@@ -146,8 +142,8 @@ func TestAFailedDownloadLeavesItsCauseOnTheNode(t *testing.T) {
 		t.Errorf("the pod fails with %s\nthe result is %+v", message, last.Failure)
 	}
 	contains(t, ps(t, "--results"), "failure", "not_found", "/gone", pod.Spec.Name)
-	contains(t, text(t, podLogDir(pod)+"/sedna-storage/0.log"), `"kind":"not_found"`)
-	lookInFiles(t, "/var/lib/sedna", podLogDir(pod))
+	contains(t, text(t, pod.LogDir()+"/sedna-storage/0.log"), `"kind":"not_found"`)
+	lookInFiles(t, "/var/lib/sedna", pod.LogDir())
 }
 
 func TestAKilledShimsDownloadLeavesAResultAndNoRecord(t *testing.T) {
@@ -168,7 +164,7 @@ func TestAKilledShimsDownloadLeavesAResultAndNoRecord(t *testing.T) {
 	if last := lastResult(t, h.TestPod); last.Result != observe.Failed || !strings.Contains(last.Failure.Message, "killed") {
 		t.Errorf("the result is %+v", last)
 	}
-	contains(t, text(t, podLogDir(h.TestPod)+"/sedna-storage/0.log"), "next attempt")
+	contains(t, text(t, h.TestPod.LogDir()+"/sedna-storage/0.log"), "next attempt")
 	if left := node.Entries("/run/sedna/downloads"); len(left) > 0 {
 		t.Errorf("left: %q", left)
 	}

@@ -55,6 +55,7 @@ func (c *checker) warnPod(p *plan.Plan) {
 	if len(p.Downloads) > 0 {
 		c.warnVolume(plan.Prefix+"volume", p.Volume, "downloads go to", "emptyDir")
 	}
+	c.warnHostPaths(p)
 	secrets := map[string]string{}
 	for _, d := range p.Downloads {
 		if d.Secret != "" && secrets[d.Secret] == "" {
@@ -68,6 +69,19 @@ func (c *checker) warnPod(p *plan.Plan) {
 		if !slices.ContainsFunc(c.pod.Containers, func(k manifest.Container) bool { return k.Name == name }) {
 			c.warn(c.lineOf(plan.Prefix+"containers"), plan.Prefix+"containers", fmt.Sprintf("the pod has no container %q", name), "")
 		}
+	}
+}
+
+// warnHostPaths says what can't be known without a node: no node allows a host
+// path unless its operator has said so.
+func (c *checker) warnHostPaths(p *plan.Plan) {
+	if c.node.Known {
+		return
+	}
+	for _, h := range p.HostPaths {
+		key := plan.Prefix + h.Mounts[0] + ".url"
+		c.warn(c.lineOf(key), key, fmt.Sprintf("a node has to allow its folder %s to the namespace %q, which isn't checked here", h.Source, c.preview.Namespace),
+			"check against a node's config.toml by --config")
 	}
 }
 

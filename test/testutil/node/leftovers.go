@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -86,13 +87,21 @@ func (n *Node) leftovers() ([]string, error) {
 			left = append(left, "address "+name)
 		}
 	}
-	for _, dir := range isolate.Cgroups(isolate.Cgroup()) {
-		if filepath.Base(dir) != filepath.Base(isolate.Cgroup()) {
-			left = append(left, "cgroup "+dir)
-		}
-	}
+	left = append(left, cgroups()...)
 	more, err := n.newMountsAndLinks()
 	return append(left, more...), err
+}
+
+// cgroups are the cgroups of this run, each once and not for every hierarchy.
+func cgroups() []string {
+	var left []string
+	for _, dir := range isolate.Cgroups(isolate.Cgroup()) {
+		_, below, _ := strings.Cut(dir, isolate.Cgroup()+"/")
+		if line := "cgroup " + below; below != "" && !slices.Contains(left, line) {
+			left = append(left, line)
+		}
+	}
+	return left
 }
 
 func (n *Node) newMountsAndLinks() ([]string, error) {
