@@ -19,9 +19,12 @@ import (
 	"github.com/sedna-io/containerd-shim-sedna/storage/worker"
 )
 
-// publishTime bounds what a pod waits for its result to be written: a file
-// system that hangs must not hold it.
-const publishTime = time.Second
+// How long a pod waits for its result to be written: a file system that hangs
+// must not hold it, and a cancelled Create has two seconds in all.
+const (
+	publishTime        = time.Second
+	publishTimeHurried = 150 * time.Millisecond
+)
 
 // maxMessage bounds the text of a failure in a result, bytes.
 const maxMessage = 8 << 10
@@ -67,13 +70,17 @@ func (p *sandbox) conclude(began time.Time, err error) {
 func publish(podLogs, metrics string, r observe.Result) error {
 	done := make(chan error, 1)
 	go func() { done <- publishAll(podLogs, metrics, r) }()
-	late := time.NewTimer(publishTime)
+	wait := publishTime
+	if r.Result == observe.Canceled {
+		wait = publishTimeHurried
+	}
+	late := time.NewTimer(wait)
 	defer late.Stop()
 	select {
 	case err := <-done:
 		return err
 	case <-late.C:
-		return fmt.Errorf("not written after %s: %w", publishTime, context.DeadlineExceeded)
+		return fmt.Errorf("not written after %s: %w", wait, context.DeadlineExceeded)
 	}
 }
 

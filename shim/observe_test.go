@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +20,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/sirupsen/logrus"
+	"golang.org/x/sys/unix"
 
 	"github.com/sedna-io/containerd-shim-sedna/internal/config"
 	"github.com/sedna-io/containerd-shim-sedna/internal/observe"
@@ -409,6 +411,31 @@ func (d downloading) kept(t *testing.T) []observe.Result {
 		t.Fatal(err)
 	}
 	return kept
+}
+
+func TestAResultThatCantBeWrittenInTimeHoldsNobody(t *testing.T) {
+	d := newDownloading(t)
+	if err := os.MkdirAll(observed.State, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	held, err := os.Open(observed.State)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Flock(int(held.Fd()), unix.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	d.conclude(time.Now(), errKilled) // returns
+	if !strings.Contains(d.log.String(), "isn't everywhere") {
+		t.Errorf("nobody is told:\n%s", d.log)
+	}
+	// What waits for the lock must be done before the test's folders go.
+	_ = held.Close()
+	for counted := false; !counted; {
+		data, _ := os.ReadFile(d.cfg.Storage.MetricsFile)
+		counted = len(data) > 0
+		runtime.Gosched()
+	}
 }
 
 func TestAKindIsWhatItUnwrapsTo(t *testing.T) {

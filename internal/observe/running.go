@@ -74,14 +74,24 @@ func (n Node) Remove(sandbox string) error {
 	if err != nil {
 		return err
 	}
-	d, err := openFolder(n.Run, 0)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	} else if err != nil {
+	d, err := n.openRun()
+	if d == nil {
 		return err
 	}
 	defer d.Close()
 	return errors.Join(d.remove(name), d.remove("."+name+".tmp"))
+}
+
+// openRun opens the folder of records; none is there before the first.
+func (n Node) openRun() (*folder, error) {
+	d, err := openFolder(n.Run, 0)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	return &d, nil
 }
 
 func runningName(sandbox string) (string, error) {
@@ -95,10 +105,8 @@ func runningName(sandbox string) (string, error) {
 // processes that are gone. An error tells of records that can't be read; those
 // that can are returned with it.
 func (n Node) Downloads() ([]Running, error) {
-	d, err := openFolder(n.Run, 0)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	} else if err != nil {
+	d, err := n.openRun()
+	if d == nil {
 		return nil, err
 	}
 	defer d.Close()
@@ -134,10 +142,8 @@ func (n Node) TakeDead(sandbox string) (*Running, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := openFolder(n.Run, 0)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	} else if err != nil {
+	d, err := n.openRun()
+	if d == nil {
 		return nil, err
 	}
 	defer d.Close()

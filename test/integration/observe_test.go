@@ -117,7 +117,7 @@ func TestADownloadIsSeenOnTheNodeWhileItRunsAndAfter(t *testing.T) {
 	if item := last.Items[0]; item.Mounts[0] != "model" || item.Bytes != size || item.Attempts < 1 || !strings.Contains(item.URL, item.Host) {
 		t.Errorf("the item's result is %+v", item)
 	}
-	contains(t, text(t, h.TestPod.LogDir()+"/sedna-storage/0.log"), " stdout F {", `"result":"success"`, "model.bin")
+	contains(t, text(t, h.LogDir()+"/sedna-storage/0.log"), " stdout F {", `"result":"success"`, "model.bin")
 	contains(t, text(t, metricsFile), `sedna_downloads_total{result="success"} 1`, "sedna_download_seconds_count 1")
 	log := n.Log(since, 1000)
 	for _, part := range []string{"begins", "download result"} {
@@ -125,7 +125,7 @@ func TestADownloadIsSeenOnTheNodeWhileItRunsAndAfter(t *testing.T) {
 			t.Errorf("the shim's log hasn't one line with %q", part)
 		}
 	}
-	lookInFiles(t, "/run/sedna", "/var/lib/sedna", h.TestPod.LogDir(), filepath.Dir(metricsFile))
+	lookInFiles(t, "/run/sedna", "/var/lib/sedna", h.LogDir(), filepath.Dir(metricsFile))
 	lacks(t, log, canary)
 }
 
@@ -164,7 +164,7 @@ func TestAKilledShimsDownloadLeavesAResultAndNoRecord(t *testing.T) {
 	if last := lastResult(t, h.TestPod); last.Result != observe.Failed || !strings.Contains(last.Failure.Message, "killed") {
 		t.Errorf("the result is %+v", last)
 	}
-	contains(t, text(t, h.TestPod.LogDir()+"/sedna-storage/0.log"), "next attempt")
+	contains(t, text(t, h.LogDir()+"/sedna-storage/0.log"), "next attempt")
 	if left := node.Entries("/run/sedna/downloads"); len(left) > 0 {
 		t.Errorf("left: %q", left)
 	}
