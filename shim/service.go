@@ -66,15 +66,16 @@ func (s *Service) Create(ctx context.Context, r *taskapi.CreateTaskRequest) (*ta
 		return nil, errgrpc.ToGRPC(err)
 	}
 	defer s.end(r.ID, c)
-	if err := s.prepare(prepareCtx, r); err != nil {
+	err = s.prepare(prepareCtx, r)
+	if err == nil {
+		err = s.handOff(prepareCtx, c)
+	}
+	if err != nil {
 		err = explain(prepareCtx, err)
 		log.G(ctx).WithError(err).WithField("id", r.ID).Error("prepare the bundle")
 		if isGone(ctx) {
 			s.leave(ctx, r.ID)
 		}
-		return nil, errgrpc.ToGRPC(err)
-	}
-	if err := s.handOff(prepareCtx, c); err != nil {
 		return nil, errgrpc.ToGRPC(err)
 	}
 	return s.TaskServiceExt.Create(ctx, r)

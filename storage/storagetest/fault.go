@@ -277,6 +277,18 @@ func Chunked() Fault {
 	}
 }
 
+// ShortPart sends only so many bytes of a part, and ends it properly.
+func ShortPart(bytes int) Fault {
+	return func(w http.ResponseWriter, r *http.Request, good http.Handler) {
+		rec := answer(r, good)
+		copyHead(w, rec)
+		w.Header().Del("Content-Length")
+		w.WriteHeader(rec.Code)
+		_, _ = w.Write(rec.Body.Bytes()[:min(bytes, rec.Body.Len())])
+		flush(w)
+	}
+}
+
 // ChunkedCut is Chunked without its end.
 func ChunkedCut(after int) Fault {
 	return func(w http.ResponseWriter, r *http.Request, good http.Handler) {

@@ -115,7 +115,7 @@ func (c *Client) once(ctx context.Context, method string, u, first *url.URL, hea
 	if c.only2.Load() {
 		return c.send(ctx, c.http2, req)
 	}
-	resp, err := c.http.RoundTrip(req) //nolint:bodyclose // it's the caller's
+	resp, err := c.http.RoundTrip(req)
 	if refusal := alert(err); strings.Contains(refusal, noApplicationProtocol) {
 		c.only2.Store(true)
 		return c.send(ctx, c.http2, req)
