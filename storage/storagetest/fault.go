@@ -289,6 +289,19 @@ func ShortPart(bytes int) Fault {
 	}
 }
 
+// Longer sends more bytes than there are, without saying how many.
+func Longer(more int) Fault {
+	return func(w http.ResponseWriter, r *http.Request, good http.Handler) {
+		rec := answer(withoutRange(r), good)
+		copyHead(w, rec)
+		w.Header().Del("Content-Length")
+		w.WriteHeader(rec.Code)
+		_, _ = w.Write(rec.Body.Bytes())
+		flush(w)
+		_, _ = w.Write(make([]byte, more))
+	}
+}
+
 // ChunkedCut is Chunked without its end.
 func ChunkedCut(after int) Fault {
 	return func(w http.ResponseWriter, r *http.Request, good http.Handler) {
