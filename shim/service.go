@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	taskapi "github.com/containerd/containerd/api/runtime/task/v2"
 	"github.com/containerd/containerd/v2/pkg/protobuf/types"
@@ -75,6 +76,8 @@ func (s *Service) Create(ctx context.Context, r *taskapi.CreateTaskRequest) (*ta
 		log.G(ctx).WithError(err).WithField("id", r.ID).Error("prepare the bundle")
 		if isGone(ctx) {
 			s.leave(ctx, r.ID)
+		} else {
+			s.leaveLater(ctx, r.ID)
 		}
 		return nil, errgrpc.ToGRPC(err)
 	}
@@ -97,6 +100,19 @@ func (s *Service) leave(ctx context.Context, id string) {
 	if _, err := s.TaskServiceExt.Shutdown(context.WithoutCancel(ctx), &taskapi.ShutdownRequest{ID: id}); err != nil {
 		log.G(ctx).WithError(err).Error("shut down after the caller went away")
 	}
+}
+
+// orphanTime is how long a process waits to be shut down after a failed Create.
+var orphanTime = 10 * time.Second
+
+// leaveLater is for a caller that dies between the calls by which it cleans up:
+// the one that follows it may take the process for a pod's, and let it live.
+func (s *Service) leaveLater(ctx context.Context, id string) {
+	time.AfterFunc(orphanTime, func() {
+		if len(s.inProgress()) == 0 {
+			s.leave(ctx, id)
+		}
+	})
 }
 
 // prepare does what this shim exists for, by the kind of container.
