@@ -45,17 +45,17 @@ func (p *sandbox) fetch(ctx context.Context, dir string) error {
 		return group.take(process)
 	}
 	report, err := command.Run(ctx, req, watch.on)
-	err = group.explain(err)
+	err, usage := group.explain(err), group.usage()
 	if left := errors.Join(removeRunning(p.pod.SandboxID), group.remove()); left != nil {
 		p.log.WithError(left).Error("clean up after the worker") // `delete` tries again
 	}
 	if err != nil {
 		err = p.explain(ctx, err, watch)
-		p.tellResult(result{Error: err.Error(), Progress: watch.lastly()})
+		p.tellResult(result{Error: err.Error(), Progress: watch.lastly(), Usage: usage})
 		return err
 	}
 	p.log.Infof("downloads are complete: %s", watch.done(report))
-	p.tellResult(result{Report: report})
+	p.tellResult(result{Report: report, Usage: usage})
 	return nil
 }
 

@@ -21,6 +21,7 @@ type result struct {
 	Report   *worker.Report   `json:"report,omitempty"`
 	Error    string           `json:"error,omitempty"`
 	Progress *worker.Progress `json:"progress,omitempty"` // how far it got, with an error
+	Usage    worker.Usage     `json:"usage"`
 }
 
 // Where the pod's log folder has it: CONTAINER/ATTEMPT.log, as kubelet names
