@@ -45,6 +45,7 @@ func (p *sandbox) fetch(ctx context.Context, dir string) error {
 	}
 	report, err := command.Run(ctx, req, watch.on)
 	err = group.explain(err)
+	watch.took(group.usage())
 	if left := group.remove(); left != nil {
 		p.log.WithError(left).Error("clean up after the worker") // `delete` tries again
 	}

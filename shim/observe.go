@@ -130,6 +130,7 @@ func (p *sandbox) result(began, now time.Time, err error) observe.Result {
 func (p *progress) tell(r *observe.Result) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	r.Memory, r.CPU = p.usage.Memory, seconds(p.usage.CPU)
 	if p.report == nil {
 		last := p.running.Progress
 		r.Bytes, r.Fetched, r.Files = last.Bytes, last.Fetched, last.Files

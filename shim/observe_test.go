@@ -253,11 +253,12 @@ func TestAResultSaysHowADownloadEnded(t *testing.T) {
 						URL: item.URL.String(), Bytes: 4, Fetched: 3, Files: 2, Duration: time.Second, Attempts: 5, Cache: "miss", Digest: "sha256:x",
 					})
 				}
+				d.watch.took(worker.Usage{Memory: 64 << 20, CPU: 1500 * time.Millisecond})
 				d.watch.done(&worker.Report{Bytes: 8, Fetched: 6, Files: 4, Items: items})
 				return nil
 			},
 			want: observe.Result{
-				Result: observe.Success, Bytes: 8, Fetched: 6, Files: 4,
+				Result: observe.Success, Bytes: 8, Fetched: 6, Files: 4, Memory: 64 << 20, CPU: 1.5,
 				Items: []observe.Item{{
 					Mounts: data.Mounts, URL: data.URL, Host: data.Host,
 					Bytes: 4, Fetched: 3, Files: 2, Seconds: 1, Attempts: 5, Cache: "miss", Digest: "sha256:x",

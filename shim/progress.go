@@ -39,6 +39,7 @@ type progress struct {
 	lines    int             // logged for the worker; guarded by mu
 	unkept   bool            // that the record can't be written is told; guarded by mu
 	report   *worker.Report  // guarded by mu
+	usage    worker.Usage    // guarded by mu
 	finished bool            // guarded by mu
 
 	stop chan struct{}
@@ -186,6 +187,13 @@ func (p *progress) done(r *worker.Report) string {
 	p.report = r
 	p.mu.Unlock()
 	return fmt.Sprintf("%s in %d files, %s of it fetched in %s", size(r.Bytes), r.Files, size(r.Fetched), r.Duration.Round(time.Millisecond))
+}
+
+// took notes what the worker took of the node.
+func (p *progress) took(u worker.Usage) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.usage = u
 }
 
 // size writes bytes for people.

@@ -72,6 +72,14 @@ func (g *workerGroup) explain(err error) error {
 	return err
 }
 
+// usage is what the worker took, as long as there's the group.
+func (g *workerGroup) usage() worker.Usage {
+	if !g.made {
+		return worker.Usage{}
+	}
+	return g.group.Usage()
+}
+
 // starvedError tells who gave a worker too little: the pod, the node, or its
 // configuration.
 func starvedError(limit int64, pods bool, configured config.Size) error {

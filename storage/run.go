@@ -159,7 +159,7 @@ func (e *engine) tidy() error {
 // name, and partial ones too where they take space that isn't there.
 func (e *engine) sweep(why error) error {
 	full := errors.Is(why, errdefs.ErrResourceExhausted)
-	return e.clear(func(mine bool) bool { return !(mine && full) })
+	return e.clear(func(mine bool) bool { return !mine || !full })
 }
 
 // clear removes everything from .sedna but the journal and those partial files

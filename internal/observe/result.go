@@ -34,7 +34,11 @@ type Result struct {
 	Fetched int64   `json:"fetchedBytes"`
 	Files   int64   `json:"files"`
 	Seconds float64 `json:"seconds"`
-	Items   []Item  `json:"items"`
+	// Memory is the most that the worker took at one time, page cache included;
+	// CPU is its time. 0 is what the kernel doesn't count.
+	Memory int64   `json:"memoryBytes,omitempty"`
+	CPU    float64 `json:"cpuSeconds,omitempty"`
+	Items  []Item  `json:"items"`
 	// Failure is why, unless it is a success.
 	Failure *worker.Failure `json:"failure,omitempty"`
 }
