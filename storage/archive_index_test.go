@@ -9,6 +9,7 @@ import (
 	"compress/gzip"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -315,6 +316,68 @@ func TestLimitsHold(t *testing.T) {
 			}
 			wantNothing(t, dir)
 		})
+	}
+}
+
+// grower serves files that are small at first, and large from the second
+// request on.
+func grower(t *testing.T, etag string, fault storagetest.Fault) *storagetest.Server {
+	web := storagetest.NewFiles()
+	web.PutETag("/f", storagetest.Bytes(5<<20), etag)
+	n := 0
+	s := storagetest.Serve(t, web, func(int, *http.Request) storagetest.Fault {
+		if n++; n == 1 {
+			return nil
+		}
+		return fault
+	})
+	s.Watch(func(*http.Request) {
+		if n == 1 {
+			web.PutETag("/f", storagetest.Bytes(20<<20), strings.ReplaceAll(etag, "1", "2"))
+		}
+	})
+	return s
+}
+
+func TestAFileThatGrowsUnderTheFetchIsStillHeldAgainstTheLimits(t *testing.T) {
+	for name, s := range map[string]*storagetest.Server{
+		"with another ETag":         grower(t, `"v1"`, nil),
+		"without any":               grower(t, "", nil),
+		"without any, and a length": grower(t, "", storagetest.Chunked()),
+	} {
+		t.Run(name, func(t *testing.T) {
+			req := request(item(t, s.URL+"/f", "f"))
+			req.Limits.MaxBytes = 10 << 20
+			dir := t.TempDir()
+			if _, err := run(t, dir, req); !errors.Is(err, errdefs.ErrResourceExhausted) {
+				t.Errorf("error is %v", err)
+			}
+			wantNothing(t, dir)
+		})
+	}
+}
+
+func TestBytesThatAreFetchedAgainCountOnce(t *testing.T) {
+	web := storagetest.NewFiles()
+	data := storagetest.Bytes(6 << 20)
+	web.Put("/f", data)
+	web.Put("/f.tar.gz", tarGz(t, map[string]string{"a": string(data)}))
+	// Each time it gets further, and begins anew.
+	choose := func(n int, _ *http.Request) storagetest.Fault {
+		if n <= 4 {
+			return storagetest.ChunkedCut(n << 20)
+		}
+		return storagetest.Chunked()
+	}
+	for _, i := range []worker.Item{
+		item(t, storagetest.Serve(t, web, choose).URL+"/f", "f"),
+		archived(item(t, storagetest.Serve(t, web, choose).URL+"/f.tar.gz", "f"), plan.TarGzip),
+	} {
+		req := request(i)
+		req.Limits.MaxBytes = 13 << 20
+		if _, err := run(t, t.TempDir(), req); err != nil {
+			t.Errorf("%s: %v", i.URL, err)
+		}
 	}
 }
 

@@ -74,6 +74,14 @@ func (s *space) more(n int64) error {
 	return s.look(n)
 }
 
+// less takes back what will not come, or has to come again.
+func (s *space) less(bytes, files int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.total -= bytes
+	s.files -= files
+}
+
 // file takes one more file into account.
 func (s *space) file() error {
 	s.mu.Lock()

@@ -58,7 +58,7 @@ type transfer struct {
 	again     bool          // starts over once no part is out
 	tries     int           // whole generations in a row that brought nothing new
 	best      int64         // the most bytes that one generation brought
-	announced bool          // its size is among the expected bytes
+	announced int64         // its size among the expected bytes, or source.Unknown
 	resumed   bool          // some of it is an earlier run's
 	pause     time.Duration // before it starts over
 	ctx       context.Context
@@ -71,8 +71,11 @@ type transfer struct {
 	gen   int        // guarded by mu
 	over  bool       // nothing more will come; guarded by mu
 
-	claimsPage bool      // of the reply that brings the first byte; its reader's alone
-	consumer   *consumer // reads along; nil if nobody does
+	claimsPage bool // of the reply that brings the first byte; its reader's alone
+	// unannounced is how many bytes of this generation nobody announced; its one
+	// reader's, or the scheduler's while no part is out.
+	unannounced int64
+	consumer    *consumer // reads along; nil if nobody does
 }
 
 // errAgain ends the parts of a generation that is given up, and its followers.

@@ -21,6 +21,8 @@ type unpack struct {
 	entries []unpacked
 	files   map[string]int // index of a file's latest entry, by path
 	bytes   int64
+	// taken is how many bytes and files are held against the run's limits.
+	taken, takenFiles int64
 }
 
 // unpacked is one entry: a folder, a link, or a staged file.
@@ -48,6 +50,7 @@ func (u *unpack) Folder(p string) error {
 
 // File implements archive.Sink.
 func (u *unpack) File(p string, executable bool, r io.Reader) error {
+	u.takenFiles++
 	if err := u.e.space.file(); err != nil {
 		return err
 	}
@@ -60,7 +63,7 @@ func (u *unpack) File(p string, executable bool, r io.Reader) error {
 	u.replace(p, unpacked{path: p, file: &staged{name: name}})
 	buf := getBuffer()
 	defer putBuffer(buf)
-	to := &spaceWriter{u.e.space, f, nil}
+	to := &spaceWriter{u.e.space, f, &u.taken, nil}
 	n, err := io.CopyBuffer(to, struct{ io.Reader }{r}, *buf)
 	if to.err != nil {
 		return archive.SinkError(to.err)
@@ -108,10 +111,12 @@ func (u *unpack) Link(p, old string) error {
 type spaceWriter struct {
 	space *space
 	w     io.Writer
+	taken *int64
 	err   error
 }
 
 func (w *spaceWriter) Write(p []byte) (int, error) {
+	*w.taken += int64(len(p))
 	if w.err = w.space.more(int64(len(p))); w.err != nil {
 		return 0, w.err
 	}
@@ -127,6 +132,8 @@ func (u *unpack) discard(e *engine) {
 	if u == nil {
 		return
 	}
+	e.space.less(u.taken, u.takenFiles)
+	u.taken, u.takenFiles = 0, 0
 	for _, entry := range u.entries {
 		if entry.file != nil {
 			_ = e.tree.Discard(entry.file.name) // the next run clears what is left
