@@ -293,12 +293,19 @@ func TestLimitsHold(t *testing.T) {
 	}
 	s, s3 := storagetest.Serve(t, web, nil), storagetest.Serve(t, b, nil)
 	chunked := storagetest.Serve(t, web, always(storagetest.Chunked()))
+	folders := storagetest.NewBucket("models")
+	for i := range 30 {
+		folders.Put(fmt.Sprintf("marked/%02d/", i), nil)
+	}
+	folders.Put("marked/z", nil)
+	s3folders := storagetest.Serve(t, folders, nil)
 	tests := []struct {
 		name   string
 		item   worker.Item
 		limits worker.Limits
 		says   string
 	}{
+		{"markers of folders", s3Item(t, s3folders.URL, "s3://models/marked/", "p"), worker.Limits{MaxFiles: 29}, "more than 29 folders"},
 		{"bytes that were announced", item(t, s.URL+"/f", "f"), worker.Limits{MaxBytes: 4 << 20}, "larger than the limit of 4.0 MiB"},
 		{"bytes that nobody announced", item(t, chunked.URL+"/f", "f"), worker.Limits{MaxBytes: 4 << 20}, "larger than the limit"},
 		{"bytes of many objects", s3Item(t, s3.URL, "s3://models/m/", "p"), worker.Limits{MaxBytes: 2_000_000}, "larger than the limit"},
@@ -378,6 +385,19 @@ func TestBytesThatAreFetchedAgainCountOnce(t *testing.T) {
 		if _, err := run(t, t.TempDir(), req); err != nil {
 			t.Errorf("%s: %v", i.URL, err)
 		}
+	}
+}
+
+func TestFoldersCostInodesToo(t *testing.T) {
+	b := storagetest.NewBucket("models")
+	for i := range 20 {
+		b.Put(fmt.Sprintf("deep/%02d/a/b/c/d/f", i), nil)
+	}
+	i := s3Item(t, storagetest.Serve(t, b, nil).URL, "s3://models/deep/", "p")
+	req := request(i)
+	req.Limits.MaxFiles = 30
+	if _, err := run(t, t.TempDir(), req); !errors.Is(err, errdefs.ErrResourceExhausted) || !strings.Contains(err.Error(), "more than 30 folders") {
+		t.Errorf("error is %v", err)
 	}
 }
 

@@ -24,6 +24,7 @@ type lister struct {
 	src    source.Source
 
 	listed, chosen int
+	folders        int64    // markers of folders
 	open           []string // files whose name may yet turn up as a folder's
 }
 
@@ -62,6 +63,10 @@ func (l *lister) object(o source.Object) error {
 	e := l.engine
 	j := job{index: l.index, item: l.item, state: l.state, src: l.src, obj: o, path: p}
 	if o.Folder {
+		l.folders++
+		if err := e.space.withinFolders(l.folders); err != nil {
+			return err
+		}
 		e.whenListed(func(context.Context) error { return itemError(l.item, e.tree.Mkdir(p)) })
 		return nil
 	}

@@ -50,6 +50,7 @@ func Run(ctx context.Context, root *os.Root, req worker.Request, emit func(worke
 	if err != nil {
 		return nil, err
 	}
+	tree.OnFolder = e.space.folder
 	for _, o := range options {
 		o(e)
 	}

@@ -192,6 +192,9 @@ func (u *unpack) placeOne(j *job, p string, entry unpacked) error {
 		if err := e.claim(j, p); err != nil {
 			return err
 		}
+		if err := e.space.file(); err != nil { // it costs an inode too
+			return err
+		}
 		return e.tree.Symlink(entry.target, p)
 	}
 	return e.tree.Mkdir(p)
