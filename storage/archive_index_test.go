@@ -11,13 +11,16 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/containerd/errdefs"
 	"golang.org/x/sys/unix"
 
+	"github.com/sedna-io/containerd-shim-sedna/storage"
 	"github.com/sedna-io/containerd-shim-sedna/storage/plan"
 	"github.com/sedna-io/containerd-shim-sedna/storage/storagetest"
 	"github.com/sedna-io/containerd-shim-sedna/storage/worker"
@@ -399,6 +402,133 @@ func TestFoldersCostInodesToo(t *testing.T) {
 	if _, err := run(t, t.TempDir(), req); !errors.Is(err, errdefs.ErrResourceExhausted) || !strings.Contains(err.Error(), "more than 30 folders") {
 		t.Errorf("error is %v", err)
 	}
+}
+
+func TestASecondRunNeedsNoSpaceForWhatIsThere(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root to mount a small file system")
+	}
+	volume := func(t *testing.T, size string) string {
+		dir := t.TempDir()
+		if err := unix.Mount("tmpfs", dir, "tmpfs", 0, size); err != nil {
+			t.Skipf("can't mount a tmpfs: %v", err)
+		}
+		t.Cleanup(func() { _ = unix.Unmount(dir, 0) })
+		return dir
+	}
+	t.Run("in a partial file", func(t *testing.T) {
+		dir := volume(t, "size=20m")
+		b := storagetest.NewBucket("models")
+		data := storagetest.Bytes(12 << 20)
+		b.Put("f", data)
+		s := storagetest.Serve(t, b, nil)
+		failing := true
+		s.Set(func(_ int, r *http.Request) storagetest.Fault {
+			var off int
+			_, _ = fmt.Sscanf(r.Header.Get("Range"), "bytes=%d-", &off)
+			if failing && off >= 10<<20 {
+				return storagetest.Status(403, "")
+			}
+			return nil
+		})
+		req := request(s3Item(t, s.URL, "s3://models/f", "f"))
+		req.Limits.Concurrency = 1
+		if _, err := run(t, dir, req); err == nil {
+			t.Fatal("the first run works")
+		}
+		failing = false
+		report, err := run(t, dir, req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if report.Fetched > 6<<20 {
+			t.Errorf("%d bytes were fetched again", report.Fetched)
+		}
+		wantFiles(t, dir, map[string]string{"f": string(data)})
+	})
+	t.Run("in placed files", func(t *testing.T) {
+		dir := volume(t, "size=20m")
+		b := storagetest.NewBucket("models")
+		for i := range 3 {
+			b.Put(fmt.Sprintf("m/%d", i), storagetest.Bytes(4<<20))
+		}
+		s := storagetest.Serve(t, b, nil)
+		for range 2 {
+			root, err := os.OpenRoot(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = storage.Run(t.Context(), root, request(s3Item(t, s.URL, "s3://models/m/", "m")), func(worker.Event) {}, storage.Shared())
+			root.Close()
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+func TestAReservedFileIsNotHeldAgainstTheNextOne(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root to mount a small file system")
+	}
+	dir := smallDisk(t, 60<<20)
+	web := storagetest.NewFiles()
+	one, two := storagetest.Bytes(24<<20), storagetest.Bytes(16<<20)
+	web.Put("/one", one)
+	web.Put("/two", two)
+	// Each waits for the other's place on the disk where it matters; a stall
+	// gives the other its turn.
+	s := storagetest.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		wait := 0
+		switch later := !strings.HasPrefix(r.Header.Get("Range"), "bytes=0-"); {
+		case r.URL.Path == "/two" && !later:
+			wait = 1
+		case r.URL.Path == "/one" && later:
+			wait = 2
+		}
+		for reserved(dir, int64(len(two))) < wait && r.Context().Err() == nil {
+			time.Sleep(time.Millisecond)
+		}
+		web.ServeHTTP(w, r)
+	}), nil)
+	req := request(item(t, s.URL+"/one", "one"), item(t, s.URL+"/two", "two"))
+	req.Limits.StallTimeout = quick
+	if _, err := run(t, dir, req); err != nil {
+		t.Fatal(err)
+	}
+	_ = os.RemoveAll(filepath.Join(dir, "lost+found"))
+	wantFiles(t, dir, map[string]string{"one": string(one), "two": string(two)})
+}
+
+// reserved counts the partial files that have so many bytes of the disk.
+func reserved(dir string, size int64) (n int) {
+	names, _ := filepath.Glob(filepath.Join(dir, ".sedna", "*.part"))
+	for _, name := range names {
+		var st unix.Stat_t
+		if unix.Stat(name, &st) == nil && st.Blocks*512 >= size {
+			n++
+		}
+	}
+	return n
+}
+
+// smallDisk mounts a file system that isn't in memory.
+func smallDisk(t *testing.T, size int64) string {
+	image := filepath.Join(t.TempDir(), "image")
+	if err := os.WriteFile(image, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(image, size); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for _, args := range [][]string{{"mkfs.ext4", "-q", "-F", "-m", "0", image}, {"mount", "-o", "loop", image, dir}} {
+		if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
+			t.Skipf("can't mount a small disk: %s: %v: %s", args[0], err, out)
+		}
+	}
+	t.Cleanup(func() { _ = unix.Unmount(dir, 0) })
+	return dir
 }
 
 func TestAFullVolumeIsSaidInWords(t *testing.T) {

@@ -110,6 +110,7 @@ func (e *engine) alone(name string) error {
 		return &source.Error{Kind: errdefs.ErrDataLoss, Why: "the source lists one file twice", Hint: "check the source"}
 	}
 	e.opened[name] = true
+	e.held.Add(-e.kept[name])
 	return nil
 }
 
@@ -137,12 +138,19 @@ func (e *engine) goOn(t *transfer) bool {
 	t.file, t.log = r.data, r.log
 	t.have, t.size, t.obj.Validator = r.have, v.Size, v.Validator
 	t.todo, t.mode, t.resumed = r.have.missing(v.Size), parallel, true
-	if e.expect(t, v.Size) != nil {
+	// What it takes on the disk needs no space again.
+	e.held.Add(e.kept[t.dataName()])
+	err := e.expect(t, v.Size)
+	e.held.Add(-e.kept[t.dataName()])
+	if err != nil {
 		r.close()
 		t.have, t.size, t.todo, t.mode, t.obj.Validator = nil, source.Unknown, nil, probing, ""
 		return false
 	}
 	e.found(&t.job, r.have.sum())
+	if kept := e.kept[t.dataName()]; kept >= v.Size {
+		e.held.Add(t.reserve(v.Size))
+	}
 	return true
 }
 
@@ -154,6 +162,9 @@ func (e *engine) prepare(t *transfer) error {
 		err := unix.Fallocate(int(t.file.Fd()), 0, 0, v.Size)
 		if err != nil && err != unix.EOPNOTSUPP && err != unix.ENOSYS {
 			return e.space.explain(fmt.Errorf("reserve space for a file: %w", err))
+		}
+		if err == nil {
+			e.held.Add(t.reserve(v.Size))
 		}
 	}
 	if err := t.file.Truncate(v.Size); err != nil {

@@ -139,7 +139,8 @@ func (l *lister) conflict(o source.Object) error {
 // known says whether an earlier run placed this very object already.
 func (e *engine) known(ctx context.Context, j *job) bool {
 	r, ok := e.before.files[j.path]
-	if !ok || j.item.Archive != plan.NoArchive || r.Digest != j.item.Digest || r.Validator == "" || !e.before.unchanged(e.tree, r) {
+	e.held.Add(-e.kept["/"+j.path]) // from here on it is counted as found, or fetched anew
+	if !ok || j.item.Archive != plan.NoArchive || r.Digest != j.item.Digest || !r.reusable() || !e.before.unchanged(e.tree, r) {
 		return false
 	}
 	switch {

@@ -177,6 +177,7 @@ func (e *engine) keep(t *transfer, p *part, data []byte) error {
 	if err := t.wrote(p, data); err != nil {
 		return e.space.explain(err)
 	}
+	e.held.Add(-t.use(int64(len(data))))
 	e.count(&t.job, int64(len(data)))
 	e.writeBehind(t, p)
 	return nil
@@ -338,6 +339,7 @@ func (e *engine) startOver(t *transfer, wait time.Duration) {
 // hold mu.
 func (e *engine) beginAgain(ctx context.Context, t *transfer) {
 	e.uncount(&t.job, t.restart())
+	e.held.Add(t.reserve(t.allocated))
 	e.space.less(t.unannounced, 0)
 	t.unannounced = 0
 	t.todo, t.retries, t.waiting = spans{{0, toEnd}}, nil, 0

@@ -64,6 +64,7 @@ func Run(ctx context.Context, root *os.Root, req worker.Request, emit func(worke
 	if err := e.tidy(); err != nil {
 		return nil, err
 	}
+	e.takeStock()
 	if e.journal, err = startJournal(tree, key, e.before.files); err != nil {
 		return nil, e.space.explain(err)
 	}
@@ -136,7 +137,7 @@ func newEngine(tree *place.Tree, network *ranged.Network, req *worker.Request) (
 	}
 	e.changed = sync.NewCond(&e.mu)
 	var err error
-	e.space, err = newSpace(tree.Root(), req.Limits, func() int64 { return e.expected.Load() - e.bytes.Load() })
+	e.space, err = newSpace(tree.Root(), req.Limits, func() int64 { return e.expected.Load() - e.bytes.Load() - e.held.Load() })
 	return e, err
 }
 
@@ -170,6 +171,36 @@ func (e *engine) tidy() error {
 		}
 	}
 	return nil
+}
+
+// takeStock counts what of earlier runs is on the disk already: it needs no
+// more space, or a second attempt would have to find it twice.
+func (e *engine) takeStock() {
+	e.kept = map[string]int64{}
+	names, err := e.tree.Staged()
+	if err != nil {
+		return // then all is thought to come
+	}
+	mine := map[string]bool{}
+	for i := range e.req.Items {
+		mine[itemKey(&e.req.Items[i])[:itemPrefix]] = true
+	}
+	for _, name := range names {
+		if !strings.HasSuffix(name, dataEnding) || !mine[name[:min(len(name), itemPrefix)]] {
+			continue
+		}
+		if f, err := e.tree.Reopen(name); err == nil {
+			e.kept[name] = place.Allocated(f)
+			e.held.Add(e.kept[name])
+			f.Close()
+		}
+	}
+	for p, r := range e.before.files {
+		if r.reusable() && e.before.unchanged(e.tree, r) {
+			e.kept["/"+p] = r.Size
+			e.held.Add(r.Size)
+		}
+	}
 }
 
 // supported refuses what can't be done.

@@ -176,6 +176,7 @@ func (u *unpack) place(ctx context.Context, t *transfer) error {
 			return e.space.explain(err)
 		}
 	}
+	e.expected.Add(u.bytes - t.total())
 	e.bytes.Add(u.bytes - t.total())
 	t.state.bytes.Add(u.bytes - t.total())
 	return errors.Join(e.tree.Discard(t.dataName()), e.tree.Discard(t.logName()))
