@@ -29,7 +29,7 @@ func Run(ctx context.Context, root *os.Root, req worker.Request, emit func(worke
 			return nil, itemError(&req.Items[i], err)
 		}
 	}
-	tree, err := place.Open(root)
+	tree, err := openTree(root, &req)
 	if err != nil {
 		return nil, err
 	}
@@ -39,6 +39,14 @@ func Run(ctx context.Context, root *os.Root, req worker.Request, emit func(worke
 	})
 	if err != nil {
 		return nil, err
+	}
+	if err := checkSeal(root, tree, req.Seal); err != nil {
+		return nil, err
+	}
+	if req.Writable {
+		if err := dropStrange(root, tree); err != nil {
+			return nil, err
+		}
 	}
 	network, err := ranged.NewNetwork(req.Network, concurrency(&req))
 	if err != nil {
@@ -157,7 +165,7 @@ func (e *engine) tidy() error {
 	if err != nil {
 		return fmt.Errorf("look into %s: %w", place.Folder, err)
 	}
-	keep := map[string]bool{journalName: true}
+	keep := map[string]bool{journalName: true, sealName: true}
 	for i := range e.req.Items {
 		keep[itemKey(&e.req.Items[i])[:itemPrefix]] = true
 	}
