@@ -261,6 +261,7 @@ func TestSmallObjectsOverS3MeetFaultsToo(t *testing.T) {
 		{"forbidden", always(storagetest.Status(403, "")), "403"},
 		{"lasting cut", always(storagetest.Cut(10)), "in the middle"},
 		{"a web page", always(storagetest.Page()), "no ETag"},
+		{"longer than announced", always(storagetest.Longer(10)), "longer than"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

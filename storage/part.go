@@ -371,7 +371,7 @@ func (e *engine) leave(t *transfer) {
 			break
 		}
 	}
-	e.finishing++
+	e.finishing[t] = true
 }
 
 // errShort is for a part that ends properly after next to nothing: asking on and

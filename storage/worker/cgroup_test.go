@@ -227,6 +227,9 @@ func TestAWorkerAboveItsMemoryIsEndedAlone(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), "SIGKILL") {
 				t.Errorf("got %v, want it killed", err)
 			}
+			if took := g.Usage(); took.Memory < 40<<20 || took.Memory > tt.own {
+				t.Errorf("it took %d bytes at most", took.Memory)
+			}
 			limit, pods, starved := g.Starved()
 			if !starved || limit != tt.wantLimit || pods != tt.wantPodsIs {
 				t.Errorf("starved is %v at %d, the pod's %v", starved, limit, pods)

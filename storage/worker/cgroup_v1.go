@@ -107,13 +107,8 @@ func quota(cpu int64) int64 { return max(cpu*cpuPeriod/1000, 1000) }
 func (v1) killed(dir string) int { return counter(dir, "memory.oom_control", "oom_kill") }
 
 func (v1) memoryLimit(dir string) int64 {
-	data, err := os.ReadFile(filepath.Join(dir, "memory.limit_in_bytes"))
-	if err != nil {
-		return 0
-	}
-	n, err := strconv.ParseInt(strings.TrimSpace(string(data)), 10, 64)
-	// Without a limit the kernel shows the largest number of whole pages.
-	if err != nil || n >= 1<<62 {
+	n := number(dir, "memory.limit_in_bytes")
+	if n >= 1<<62 { // without a limit, the largest number of whole pages
 		return 0
 	}
 	return n

@@ -106,11 +106,5 @@ func (v2) limit(dir string, b Bounds) (lacks []string) {
 
 func (v2) killed(dir string) int { return counter(dir, "memory.events", "oom_kill") }
 
-func (v2) memoryLimit(dir string) int64 {
-	if limit := words(dir, "memory.max"); len(limit) == 1 {
-		if n, err := strconv.ParseInt(limit[0], 10, 64); err == nil {
-			return n
-		}
-	}
-	return 0 // "max", or the root
-}
+// memoryLimit finds no number where the limit is "max", nor in the root.
+func (v2) memoryLimit(dir string) int64 { return number(dir, "memory.max") }
