@@ -209,6 +209,8 @@ func TestBadIndexFilesAreRefusedByLine(t *testing.T) {
 		"ours":          {"http://h/x\n.sedna/journal\n", "line 2"},
 		"a broken base": {"http://%zz/CANARY\na\n", "no base URL"},
 		"another store": {"s3://b/x\na\n", "on S3"},
+		"itself":        {"http://h/x\ni.txt\n", "its own place"},
+		"below itself":  {"http://h/x\ni.txt/a\n", "its own place"},
 		"a long line":   {"http://h/x\n" + strings.Repeat("x", 70_000), "longer than"},
 	} {
 		t.Run(name, func(t *testing.T) {
