@@ -29,6 +29,11 @@ func (p *sandbox) fetch(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
+	if name := p.readOnlyVolume(); name != "" {
+		if req.Seal, err = p.volumes.Seal(name); err != nil {
+			return err
+		}
+	}
 	ctx, cancel := beforeDeadline(ctx, time.Duration(p.cfg.Shim.DeadlineMargin))
 	defer cancel()
 	group, err := p.groupFor(dir)

@@ -50,6 +50,9 @@ func (s *Service) prepareSandbox(ctx context.Context, r *taskapi.CreateTaskReque
 	if err := p.decide(); err != nil {
 		return err
 	}
+	if err := p.volumes.Unseal(p.readOnlyVolume()); err != nil {
+		return err
+	}
 	if p.plan.Asks() {
 		if err := p.bring(ctx); err != nil {
 			p.undo()
@@ -62,6 +65,14 @@ func (s *Service) prepareSandbox(ctx context.Context, r *taskapi.CreateTaskReque
 	}
 	s.keep(pod.SandboxID, p.record)
 	return nil
+}
+
+// readOnlyVolume is the volume that only we write, "" for none.
+func (p *sandbox) readOnlyVolume() string {
+	if len(p.plan.Downloads) == 0 || p.plan.Writable {
+		return ""
+	}
+	return p.plan.Volume
 }
 
 // loadConfig reads the node's configuration, whose path containerd passes with

@@ -81,7 +81,18 @@ func (s *Service) Create(ctx context.Context, r *taskapi.CreateTaskRequest) (*ta
 		}
 		return nil, errgrpc.ToGRPC(err)
 	}
-	return s.TaskServiceExt.Create(ctx, r)
+	resp, err := s.TaskServiceExt.Create(ctx, r)
+	if err != nil {
+		s.forget(r.ID) // there'll be no Delete that works
+	}
+	return resp, err
+}
+
+// forget drops what is held for the container's Exec.
+func (s *Service) forget(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.variables, id)
 }
 
 // CreateWithFSRestore is not offered: no caller of containerd's task API can
@@ -199,9 +210,7 @@ func (s *Service) Delete(ctx context.Context, r *taskapi.DeleteRequest) (*taskap
 	}
 	resp, err := s.TaskServiceExt.Delete(ctx, r)
 	if err == nil && r.ExecID == "" {
-		s.mu.Lock()
-		delete(s.variables, r.ID)
-		s.mu.Unlock()
+		s.forget(r.ID)
 	}
 	return resp, err
 }

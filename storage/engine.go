@@ -57,6 +57,9 @@ type engine struct {
 
 	bytes, fetched, files, expected atomic.Int64
 	names                           atomic.Int64 // given to files of .sedna
+	// held is how many bytes are on the disk that bytes doesn't count: earlier
+	// runs', until their files are looked at, and reserved ones.
+	held atomic.Int64
 
 	mu        sync.Mutex
 	changed   *sync.Cond
@@ -69,6 +72,7 @@ type engine struct {
 	err       error                         // the first failure
 	owners    map[string]int                // who placed what, where archives merge
 	opened    map[string]bool               // partial files by name
+	kept      map[string]int64              // what earlier runs' take on the disk, and "/" + PATH of placed files; fixed
 }
 
 // next waits for something to do and for leave to do it; nil when all is done.

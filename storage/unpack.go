@@ -22,6 +22,8 @@ type unpack struct {
 	entries []unpacked
 	files   map[string]int // index of a file's latest entry, by path
 	bytes   int64
+	// taken is how many bytes and files are held against the run's limits.
+	taken, takenFiles int64
 }
 
 // unpacked is one entry: a folder, a link, or a staged file.
@@ -49,6 +51,7 @@ func (u *unpack) Folder(p string) error {
 
 // File implements archive.Sink.
 func (u *unpack) File(p string, executable bool, r io.Reader) error {
+	u.takenFiles++
 	if err := u.e.space.file(); err != nil {
 		return err
 	}
@@ -61,7 +64,7 @@ func (u *unpack) File(p string, executable bool, r io.Reader) error {
 	u.replace(p, unpacked{path: p, file: &staged{name: name}})
 	buf := getBuffer()
 	defer putBuffer(buf)
-	to := &spaceWriter{ctx: u.ctx, space: u.e.space, w: f}
+	to := &spaceWriter{ctx: u.ctx, space: u.e.space, w: f, taken: &u.taken}
 	n, err := io.CopyBuffer(to, struct{ io.Reader }{r}, *buf)
 	if to.err != nil {
 		return archive.SinkError(to.err)
@@ -110,6 +113,7 @@ type spaceWriter struct {
 	ctx   context.Context
 	space *space
 	w     io.Writer
+	taken *int64
 	err   error
 }
 
@@ -117,6 +121,7 @@ func (w *spaceWriter) Write(p []byte) (int, error) {
 	if w.err = context.Cause(w.ctx); w.err != nil {
 		return 0, w.err
 	}
+	*w.taken += int64(len(p))
 	if w.err = w.space.more(int64(len(p))); w.err != nil {
 		return 0, w.err
 	}
@@ -132,6 +137,8 @@ func (u *unpack) discard(e *engine) {
 	if u == nil {
 		return
 	}
+	e.space.less(u.taken, u.takenFiles)
+	u.taken, u.takenFiles = 0, 0
 	for _, entry := range u.entries {
 		if entry.file != nil {
 			_ = e.tree.Discard(entry.file.name) // the next run clears what is left
@@ -174,6 +181,7 @@ func (u *unpack) place(ctx context.Context, t *transfer) error {
 			return e.space.explain(err)
 		}
 	}
+	e.expected.Add(u.bytes - t.total())
 	e.bytes.Add(u.bytes - t.total())
 	t.state.bytes.Add(u.bytes - t.total())
 	return errors.Join(e.tree.Discard(t.dataName()), e.tree.Discard(t.logName()))
@@ -188,6 +196,9 @@ func (u *unpack) placeOne(j *job, p string, entry unpacked) error {
 		return e.placeFile(&one, entry.file)
 	case entry.target != "":
 		if err := e.claim(j, p); err != nil {
+			return err
+		}
+		if err := e.space.file(); err != nil { // it costs an inode too
 			return err
 		}
 		return e.tree.Symlink(entry.target, p)

@@ -17,10 +17,14 @@ type Request struct {
 	Dir string `json:"dir"`
 	// Writable says that containers may write Dir: nothing found in it is
 	// trusted without a digest.
-	Writable bool    `json:"writable,omitempty"`
-	Items    []Item  `json:"items"`
-	Limits   Limits  `json:"limits"`
-	Network  Network `json:"network"`
+	Writable bool `json:"writable,omitempty"`
+	// Seal is the node's own mark of a volume that no container could write
+	// since the mark was made: what an earlier run left in Dir is trusted only
+	// if it bears the same. "" asks for none.
+	Seal    string  `json:"seal,omitempty"`
+	Items   []Item  `json:"items"`
+	Limits  Limits  `json:"limits"`
+	Network Network `json:"network"`
 }
 
 // Pod says whom the worker works for, for logs and errors.
