@@ -33,6 +33,7 @@ func (m Manager) Stop(ctx context.Context, id string) (containerdshim.StopStatus
 	if err := removeSocket(); err != nil {
 		return containerdshim.StopStatus{}, err
 	}
+	concludeDead(".", id)
 	killed := containerdshim.StopStatus{ExitedAt: time.Now(), ExitStatus: 128 + int(unix.SIGKILL)}
 	switch _, err := os.Stat(gvisorState); {
 	case errors.Is(err, fs.ErrNotExist):

@@ -29,33 +29,35 @@ func (p *sandbox) fetch(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
+	if name := p.readOnlyVolume(); name != "" {
+		if req.Seal, err = p.volumes.Seal(name); err != nil {
+			return err
+		}
+	}
 	ctx, cancel := beforeDeadline(ctx, time.Duration(p.cfg.Shim.DeadlineMargin))
 	defer cancel()
 	group, err := p.groupFor(dir)
 	if err != nil {
 		return err
 	}
-	watch := newProgress(p.log, p.running())
+	watch := p.follow(req)
 	command.Started = func(pid int) error {
 		process, err := worker.ProcessOf(pid)
 		if err != nil {
 			return fmt.Errorf("look at the worker: %w", err)
 		}
-		watch.running.begin(process)
 		return group.take(process)
 	}
 	report, err := command.Run(ctx, req, watch.on)
-	err, usage := group.explain(err), group.usage()
-	if left := errors.Join(removeRunning(p.pod.SandboxID), group.remove()); left != nil {
+	err = group.explain(err)
+	watch.took(group.usage())
+	if left := group.remove(); left != nil {
 		p.log.WithError(left).Error("clean up after the worker") // `delete` tries again
 	}
 	if err != nil {
-		err = p.explain(ctx, err, watch)
-		p.tellResult(result{Error: err.Error(), Progress: watch.lastly(), Usage: usage})
-		return err
+		return p.explain(ctx, err, watch)
 	}
 	p.log.Infof("downloads are complete: %s", watch.done(report))
-	p.tellResult(result{Report: report, Usage: usage})
 	return nil
 }
 
@@ -88,6 +90,13 @@ func (p *sandbox) worker() (worker.Command, error) {
 // node's choice, or since the pod itself lives on it.
 func (p *sandbox) onNodeNetwork() bool {
 	return p.cfg.Storage.Network == "host" || !p.pod.HasNetNS
+}
+
+// onNodeNames says whether a name that is downloaded from leads where the node
+// says, by its network and its name servers. A pod on the node's network brings
+// name servers of its own choice (dnsPolicy: None).
+func (p *sandbox) onNodeNames() bool {
+	return p.onNodeNetwork() && p.pod.HasNetNS
 }
 
 // startReaped starts a child. A shim reaps all its children in one place, so

@@ -10,11 +10,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	taskapi "github.com/containerd/containerd/api/runtime/task/v2"
 	"github.com/containerd/log"
 
 	"github.com/sedna-io/containerd-shim-sedna/internal/config"
+	"github.com/sedna-io/containerd-shim-sedna/internal/observe"
 	"github.com/sedna-io/containerd-shim-sedna/shim/bundle"
 	"github.com/sedna-io/containerd-shim-sedna/storage/plan"
 	"github.com/sedna-io/containerd-shim-sedna/volumes"
@@ -31,6 +33,9 @@ type sandbox struct {
 	node    volumes.Node
 	volumes *volumes.PodVolumes
 	record  *record
+
+	watch *progress      // of the running download
+	items []observe.Item // of its result
 }
 
 // prepareSandbox makes all decisions of a pod, once. Its order matters: fetch
@@ -45,6 +50,9 @@ func (s *Service) prepareSandbox(ctx context.Context, r *taskapi.CreateTaskReque
 	if err := p.decide(); err != nil {
 		return err
 	}
+	if err := p.volumes.Unseal(p.readOnlyVolume()); err != nil {
+		return err
+	}
 	if p.plan.Asks() {
 		if err := p.bring(ctx); err != nil {
 			p.undo()
@@ -57,6 +65,14 @@ func (s *Service) prepareSandbox(ctx context.Context, r *taskapi.CreateTaskReque
 	}
 	s.keep(pod.SandboxID, p.record)
 	return nil
+}
+
+// readOnlyVolume is the volume that only we write, "" for none.
+func (p *sandbox) readOnlyVolume() string {
+	if len(p.plan.Downloads) == 0 || p.plan.Writable {
+		return ""
+	}
+	return p.plan.Volume
 }
 
 // loadConfig reads the node's configuration, whose path containerd passes with
@@ -116,6 +132,14 @@ func (p *sandbox) bring(ctx context.Context) error {
 	if len(p.plan.Downloads) == 0 {
 		return nil
 	}
+	began := time.Now()
+	err := p.download(ctx, inject)
+	p.conclude(began, err)
+	return err
+}
+
+// download fetches everything into the volume that the pod names.
+func (p *sandbox) download(ctx context.Context, inject *injection) error {
 	dir, err := p.volumes.EmptyDir(p.plan.Volume)
 	if err != nil {
 		return fmt.Errorf("annotation %svolume: %w", annotationPrefix, err)

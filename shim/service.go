@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	taskapi "github.com/containerd/containerd/api/runtime/task/v2"
 	"github.com/containerd/containerd/v2/pkg/protobuf/types"
@@ -66,18 +67,32 @@ func (s *Service) Create(ctx context.Context, r *taskapi.CreateTaskRequest) (*ta
 		return nil, errgrpc.ToGRPC(err)
 	}
 	defer s.end(r.ID, c)
-	if err := s.prepare(prepareCtx, r); err != nil {
+	err = s.prepare(prepareCtx, r)
+	if err == nil {
+		err = s.handOff(prepareCtx, c)
+	}
+	if err != nil {
 		err = explain(prepareCtx, err)
 		log.G(ctx).WithError(err).WithField("id", r.ID).Error("prepare the bundle")
 		if isGone(ctx) {
 			s.leave(ctx, r.ID)
+		} else {
+			s.leaveLater(ctx, r.ID)
 		}
 		return nil, errgrpc.ToGRPC(err)
 	}
-	if err := s.handOff(prepareCtx, c); err != nil {
-		return nil, errgrpc.ToGRPC(err)
+	resp, err := s.TaskServiceExt.Create(ctx, r)
+	if err != nil {
+		s.forget(r.ID) // there'll be no Delete that works
 	}
-	return s.TaskServiceExt.Create(ctx, r)
+	return resp, err
+}
+
+// forget drops what is held for the container's Exec.
+func (s *Service) forget(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.variables, id)
 }
 
 // CreateWithFSRestore is not offered: no caller of containerd's task API can
@@ -96,6 +111,19 @@ func (s *Service) leave(ctx context.Context, id string) {
 	if _, err := s.TaskServiceExt.Shutdown(context.WithoutCancel(ctx), &taskapi.ShutdownRequest{ID: id}); err != nil {
 		log.G(ctx).WithError(err).Error("shut down after the caller went away")
 	}
+}
+
+// orphanTime is how long a process waits to be shut down after a failed Create.
+var orphanTime = 10 * time.Second
+
+// leaveLater is for a caller that dies between the calls by which it cleans up:
+// the one that follows it may take the process for a pod's, and let it live.
+func (s *Service) leaveLater(ctx context.Context, id string) {
+	time.AfterFunc(orphanTime, func() {
+		if len(s.inProgress()) == 0 {
+			s.leave(ctx, id)
+		}
+	})
 }
 
 // prepare does what this shim exists for, by the kind of container.
@@ -182,9 +210,7 @@ func (s *Service) Delete(ctx context.Context, r *taskapi.DeleteRequest) (*taskap
 	}
 	resp, err := s.TaskServiceExt.Delete(ctx, r)
 	if err == nil && r.ExecID == "" {
-		s.mu.Lock()
-		delete(s.variables, r.ID)
-		s.mu.Unlock()
+		s.forget(r.ID)
 	}
 	return resp, err
 }

@@ -23,8 +23,7 @@ const workerFile = "sedna-worker.json"
 // workerNote is what workerFile holds. PID is 0 before there is a process.
 type workerNote struct {
 	worker.Process
-	Sandbox string        `json:"sandbox,omitempty"` // its id
-	Group   *worker.Group `json:"group,omitempty"`
+	Group *worker.Group `json:"group,omitempty"`
 }
 
 // save writes workerFile: before anything is made, and again when the process
@@ -65,9 +64,6 @@ func removeWorker(bundle string) error {
 		if err := w.Group.Remove(); err != nil {
 			return err
 		}
-	}
-	if err := removeRunning(w.Sandbox); err != nil {
-		return err
 	}
 	return forgetWorker(bundle)
 }

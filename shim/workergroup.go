@@ -16,7 +16,6 @@ import (
 // on a node where there can't be one.
 type workerGroup struct {
 	bundle string
-	id     string // of the sandbox
 	log    *log.Entry
 	memory config.Size   // the node's limit
 	group  *worker.Group // nil where none can be named
@@ -27,13 +26,13 @@ type workerGroup struct {
 // fails gets a warning: its pods shall start all the same.
 func (p *sandbox) groupFor(dir string) (*workerGroup, error) {
 	limits := p.cfg.Storage.Limits
-	g := &workerGroup{bundle: p.bundle.Dir, id: p.pod.SandboxID, log: p.log, memory: limits.Memory}
+	g := &workerGroup{bundle: p.bundle.Dir, log: p.log, memory: limits.Memory}
 	group, err := worker.NewGroup(cgroupRoot, p.pod.CgroupsPath, p.pod.SandboxID)
 	if err != nil {
 		p.log.WithError(err).Warn("the download worker has no limits of its own")
 		return g, nil
 	}
-	if err := (workerNote{Sandbox: g.id, Group: group}).save(g.bundle); err != nil {
+	if err := (workerNote{Group: group}).save(g.bundle); err != nil {
 		return nil, err
 	}
 	g.group = group
@@ -50,7 +49,7 @@ func (p *sandbox) groupFor(dir string) (*workerGroup, error) {
 
 // take puts the worker into the group, before it has its request.
 func (g *workerGroup) take(process worker.Process) error {
-	if err := (workerNote{Process: process, Sandbox: g.id, Group: g.group}).save(g.bundle); err != nil {
+	if err := (workerNote{Process: process, Group: g.group}).save(g.bundle); err != nil {
 		return err
 	}
 	if !g.made {

@@ -9,14 +9,18 @@ import (
 	"compress/gzip"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/containerd/errdefs"
 	"golang.org/x/sys/unix"
 
+	"github.com/sedna-io/containerd-shim-sedna/storage"
 	"github.com/sedna-io/containerd-shim-sedna/storage/plan"
 	"github.com/sedna-io/containerd-shim-sedna/storage/storagetest"
 	"github.com/sedna-io/containerd-shim-sedna/storage/worker"
@@ -205,6 +209,8 @@ func TestBadIndexFilesAreRefusedByLine(t *testing.T) {
 		"ours":          {"http://h/x\n.sedna/journal\n", "line 2"},
 		"a broken base": {"http://%zz/CANARY\na\n", "no base URL"},
 		"another store": {"s3://b/x\na\n", "on S3"},
+		"itself":        {"http://h/x\ni.txt\n", "its own place"},
+		"below itself":  {"http://h/x\ni.txt/a\n", "its own place"},
 		"a long line":   {"http://h/x\n" + strings.Repeat("x", 70_000), "longer than"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -292,12 +298,19 @@ func TestLimitsHold(t *testing.T) {
 	}
 	s, s3 := storagetest.Serve(t, web, nil), storagetest.Serve(t, b, nil)
 	chunked := storagetest.Serve(t, web, always(storagetest.Chunked()))
+	folders := storagetest.NewBucket("models")
+	for i := range 30 {
+		folders.Put(fmt.Sprintf("marked/%02d/", i), nil)
+	}
+	folders.Put("marked/z", nil)
+	s3folders := storagetest.Serve(t, folders, nil)
 	tests := []struct {
 		name   string
 		item   worker.Item
 		limits worker.Limits
 		says   string
 	}{
+		{"markers of folders", s3Item(t, s3folders.URL, "s3://models/marked/", "p"), worker.Limits{MaxFiles: 29}, "more than 29 folders"},
 		{"bytes that were announced", item(t, s.URL+"/f", "f"), worker.Limits{MaxBytes: 4 << 20}, "larger than the limit of 4.0 MiB"},
 		{"bytes that nobody announced", item(t, chunked.URL+"/f", "f"), worker.Limits{MaxBytes: 4 << 20}, "larger than the limit"},
 		{"bytes of many objects", s3Item(t, s3.URL, "s3://models/m/", "p"), worker.Limits{MaxBytes: 2_000_000}, "larger than the limit"},
@@ -314,8 +327,215 @@ func TestLimitsHold(t *testing.T) {
 				t.Errorf("error is %v, want %q", err, tt.says)
 			}
 			wantNothing(t, dir)
+			if left, _ := filepath.Glob(filepath.Join(dir, ".sedna/*")); len(left) > 1 {
+				t.Errorf("left over are %v", left)
+			}
 		})
 	}
+}
+
+// grower serves files that are small at first, and large from the second
+// request on.
+func grower(t *testing.T, etag string, fault storagetest.Fault) *storagetest.Server {
+	web := storagetest.NewFiles()
+	web.PutETag("/f", storagetest.Bytes(5<<20), etag)
+	n := 0
+	s := storagetest.Serve(t, web, func(int, *http.Request) storagetest.Fault {
+		if n++; n == 1 {
+			return nil
+		}
+		return fault
+	})
+	s.Watch(func(*http.Request) {
+		if n == 1 {
+			web.PutETag("/f", storagetest.Bytes(20<<20), strings.ReplaceAll(etag, "1", "2"))
+		}
+	})
+	return s
+}
+
+func TestAFileThatGrowsUnderTheFetchIsStillHeldAgainstTheLimits(t *testing.T) {
+	for name, s := range map[string]*storagetest.Server{
+		"with another ETag":         grower(t, `"v1"`, nil),
+		"without any":               grower(t, "", nil),
+		"without any, and a length": grower(t, "", storagetest.Chunked()),
+	} {
+		t.Run(name, func(t *testing.T) {
+			req := request(item(t, s.URL+"/f", "f"))
+			req.Limits.MaxBytes = 10 << 20
+			dir := t.TempDir()
+			if _, err := run(t, dir, req); !errors.Is(err, errdefs.ErrResourceExhausted) {
+				t.Errorf("error is %v", err)
+			}
+			wantNothing(t, dir)
+		})
+	}
+}
+
+func TestBytesThatAreFetchedAgainCountOnce(t *testing.T) {
+	web := storagetest.NewFiles()
+	data := storagetest.Bytes(6 << 20)
+	web.Put("/f", data)
+	web.Put("/f.tar.gz", tarGz(t, map[string]string{"a": string(data)}))
+	// Each time it gets further, and begins anew.
+	choose := func(n int, _ *http.Request) storagetest.Fault {
+		if n <= 4 {
+			return storagetest.ChunkedCut(n << 20)
+		}
+		return storagetest.Chunked()
+	}
+	for _, i := range []worker.Item{
+		item(t, storagetest.Serve(t, web, choose).URL+"/f", "f"),
+		archived(item(t, storagetest.Serve(t, web, choose).URL+"/f.tar.gz", "f"), plan.TarGzip),
+	} {
+		req := request(i)
+		req.Limits.MaxBytes = 13 << 20
+		if _, err := run(t, t.TempDir(), req); err != nil {
+			t.Errorf("%s: %v", i.URL, err)
+		}
+	}
+}
+
+func TestFoldersCostInodesToo(t *testing.T) {
+	b := storagetest.NewBucket("models")
+	for i := range 20 {
+		b.Put(fmt.Sprintf("deep/%02d/a/b/c/d/f", i), nil)
+	}
+	i := s3Item(t, storagetest.Serve(t, b, nil).URL, "s3://models/deep/", "p")
+	req := request(i)
+	req.Limits.MaxFiles = 30
+	if _, err := run(t, t.TempDir(), req); !errors.Is(err, errdefs.ErrResourceExhausted) || !strings.Contains(err.Error(), "more than 30 folders") {
+		t.Errorf("error is %v", err)
+	}
+}
+
+func TestASecondRunNeedsNoSpaceForWhatIsThere(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root to mount a small file system")
+	}
+	volume := func(t *testing.T, size string) string {
+		dir := t.TempDir()
+		if err := unix.Mount("tmpfs", dir, "tmpfs", 0, size); err != nil {
+			t.Skipf("can't mount a tmpfs: %v", err)
+		}
+		t.Cleanup(func() { _ = unix.Unmount(dir, 0) })
+		return dir
+	}
+	t.Run("in a partial file", func(t *testing.T) {
+		dir := volume(t, "size=20m")
+		b := storagetest.NewBucket("models")
+		data := storagetest.Bytes(12 << 20)
+		b.Put("f", data)
+		s := storagetest.Serve(t, b, nil)
+		failing, later := true, 0
+		s.Set(func(_ int, r *http.Request) storagetest.Fault {
+			part := r.Header.Get("Range")
+			if !failing || part == "" || strings.HasPrefix(part, "bytes=0-") {
+				return nil
+			}
+			if later++; later == 1 {
+				return storagetest.Cut(4 << 20)
+			}
+			return storagetest.Status(403, "")
+		})
+		req := request(s3Item(t, s.URL, "s3://models/f", "f"))
+		req.Limits.Concurrency = 1
+		if _, err := run(t, dir, req); err == nil {
+			t.Fatal("the first run works")
+		}
+		failing = false
+		report, err := run(t, dir, req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if report.Fetched > 6<<20 {
+			t.Errorf("%d bytes were fetched again", report.Fetched)
+		}
+		wantFiles(t, dir, map[string]string{"f": string(data)})
+	})
+	t.Run("in placed files", func(t *testing.T) {
+		dir := volume(t, "size=20m")
+		b := storagetest.NewBucket("models")
+		for i := range 3 {
+			b.Put(fmt.Sprintf("m/%d", i), storagetest.Bytes(4<<20))
+		}
+		s := storagetest.Serve(t, b, nil)
+		for range 2 {
+			root, err := os.OpenRoot(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = storage.Run(t.Context(), root, request(s3Item(t, s.URL, "s3://models/m/", "m")), func(worker.Event) {}, storage.Shared())
+			root.Close()
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+func TestAReservedFileIsNotHeldAgainstTheNextOne(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root to mount a small file system")
+	}
+	dir := smallDisk(t, 60<<20)
+	web := storagetest.NewFiles()
+	one, two := storagetest.Bytes(24<<20), storagetest.Bytes(16<<20)
+	web.Put("/one", one)
+	web.Put("/two", two)
+	// Each waits for the other's place on the disk where it matters; a stall
+	// gives the other its turn.
+	s := storagetest.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		wait := 0
+		switch later := !strings.HasPrefix(r.Header.Get("Range"), "bytes=0-"); {
+		case r.URL.Path == "/two" && !later:
+			wait = 1
+		case r.URL.Path == "/one" && later:
+			wait = 2
+		}
+		for reserved(dir, int64(len(two))) < wait && r.Context().Err() == nil {
+			time.Sleep(time.Millisecond)
+		}
+		web.ServeHTTP(w, r)
+	}), nil)
+	req := request(item(t, s.URL+"/one", "one"), item(t, s.URL+"/two", "two"))
+	req.Limits.StallTimeout = quick
+	if _, err := run(t, dir, req); err != nil {
+		t.Fatal(err)
+	}
+	_ = os.RemoveAll(filepath.Join(dir, "lost+found"))
+	wantFiles(t, dir, map[string]string{"one": string(one), "two": string(two)})
+}
+
+// reserved counts the partial files that have so many bytes of the disk.
+func reserved(dir string, size int64) (n int) {
+	names, _ := filepath.Glob(filepath.Join(dir, ".sedna", "*.part"))
+	for _, name := range names {
+		var st unix.Stat_t
+		if unix.Stat(name, &st) == nil && st.Blocks*512 >= size {
+			n++
+		}
+	}
+	return n
+}
+
+// smallDisk mounts a file system that isn't in memory.
+func smallDisk(t *testing.T, size int64) string {
+	image := filepath.Join(t.TempDir(), "image")
+	if err := os.WriteFile(image, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(image, size); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for _, args := range [][]string{{"mkfs.ext4", "-q", "-F", "-m", "0", image}, {"mount", "-o", "loop", image, dir}} {
+		if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
+			t.Skipf("can't mount a small disk: %s: %v: %s", args[0], err, out)
+		}
+	}
+	t.Cleanup(func() { _ = unix.Unmount(dir, 0) })
+	return dir
 }
 
 func TestAFullVolumeIsSaidInWords(t *testing.T) {
@@ -344,6 +564,9 @@ func TestAFullVolumeIsSaidInWords(t *testing.T) {
 				t.Errorf("error is %v, want %q", err, tt.says)
 			}
 			wantNothing(t, dir)
+			if left, _ := filepath.Glob(filepath.Join(dir, ".sedna/*")); len(left) > 1 {
+				t.Errorf("left over are %v", left)
+			}
 		})
 	}
 }

@@ -23,6 +23,31 @@ func (e *engine) announce(n int64) error {
 	return nil
 }
 
+// retract takes back what was announced of an object that turns out to be
+// another.
+func (e *engine) retract(n int64) {
+	e.space.less(n, 0)
+	e.expected.Add(-n)
+}
+
+// expect holds a transfer's size against the limits, whenever a reply says
+// another than before; source.Unknown is none.
+func (e *engine) expect(t *transfer, size int64) error {
+	if size == t.announced {
+		return nil
+	}
+	e.retract(max(t.announced, 0))
+	t.announced = source.Unknown
+	if size < 0 {
+		return nil
+	}
+	if err := e.announce(size); err != nil {
+		return err
+	}
+	t.announced = size
+	return nil
+}
+
 // begin starts a job: a small object is fetched at once, a big one in parts.
 func (e *engine) begin(ctx context.Context, j job) error {
 	if e.known(ctx, &j) {
@@ -39,11 +64,14 @@ func (e *engine) begin(ctx context.Context, j job) error {
 // open makes a job a transfer, going on from an earlier run's where it can.
 func (e *engine) open(ctx context.Context, j job) error {
 	t := newTransfer(j)
-	t.announced = j.obj.Size >= 0
+	t.announced = j.obj.Size
 	if err := e.alone(t.dataName()); err != nil {
 		return err
 	}
-	if !e.goOn(t) {
+	if !e.goOn(ctx, t) {
+		if ctx.Err() != nil {
+			return context.Cause(ctx) // before what is there is given up
+		}
 		f, err := e.tree.Create(t.dataName())
 		if err != nil {
 			return e.space.explain(err)
@@ -59,12 +87,12 @@ func (e *engine) open(ctx context.Context, j job) error {
 			}
 		}
 	}
-	t.consumer = e.consume(t)
+	t.consumer = e.consume(ctx, t)
 	e.mu.Lock()
 	t.ctx, t.cancel = context.WithCancelCause(ctx)
 	complete := t.mode == parallel && t.idle()
 	if complete {
-		e.finishing++
+		e.finishing[t] = true
 	} else {
 		e.transfers = append(e.transfers, t)
 	}
@@ -85,16 +113,17 @@ func (e *engine) alone(name string) error {
 		return &source.Error{Kind: errdefs.ErrDataLoss, Why: "the source lists one file twice", Hint: "check the source"}
 	}
 	e.opened[name] = true
+	e.held.Add(-e.kept[name])
 	return nil
 }
 
 // goOn takes over what an earlier run has fetched of the very same object. In
 // a volume that containers may write, only a digest proves such bytes.
-func (e *engine) goOn(t *transfer) bool {
+func (e *engine) goOn(ctx context.Context, t *transfer) bool {
 	if e.req.Writable && t.item.Digest == "" {
 		return false
 	}
-	r := resume(e.tree, t.dataName(), t.logName(), t.obj.Key, t.item.Digest)
+	r := resume(ctx, e.tree, t.dataName(), t.logName(), t.obj.Key, t.item.Digest)
 	if r == nil {
 		return false
 	}
@@ -112,15 +141,19 @@ func (e *engine) goOn(t *transfer) bool {
 	t.file, t.log = r.data, r.log
 	t.have, t.size, t.obj.Validator = r.have, v.Size, v.Validator
 	t.todo, t.mode, t.resumed = r.have.missing(v.Size), parallel, true
-	if !t.announced {
-		if e.announce(v.Size) != nil {
-			r.close()
-			t.have, t.size, t.todo, t.mode, t.obj.Validator = nil, source.Unknown, nil, probing, ""
-			return false
-		}
-		t.announced = true
+	// What it takes on the disk needs no space again.
+	e.held.Add(e.kept[t.dataName()])
+	err := e.expect(t, v.Size)
+	e.held.Add(-e.kept[t.dataName()])
+	if err != nil {
+		r.close()
+		t.have, t.size, t.todo, t.mode, t.obj.Validator = nil, source.Unknown, nil, probing, ""
+		return false
 	}
 	e.found(&t.job, r.have.sum())
+	if kept := e.kept[t.dataName()]; kept >= v.Size {
+		e.held.Add(t.reserve(v.Size))
+	}
 	return true
 }
 
@@ -132,6 +165,9 @@ func (e *engine) prepare(t *transfer) error {
 		err := unix.Fallocate(int(t.file.Fd()), 0, 0, v.Size)
 		if err != nil && err != unix.EOPNOTSUPP && err != unix.ENOSYS {
 			return e.space.explain(fmt.Errorf("reserve space for a file: %w", err))
+		}
+		if err == nil {
+			e.held.Add(t.reserve(v.Size))
 		}
 	}
 	if err := t.file.Truncate(v.Size); err != nil {

@@ -10,6 +10,7 @@ import (
 	"hash/maphash"
 	"io"
 	"net/url"
+	"path"
 	"strings"
 
 	"github.com/containerd/errdefs"
@@ -71,7 +72,11 @@ func (x *index) List(ctx context.Context, yield func(source.Object) error) error
 	if err := yield(file); err != nil {
 		return err
 	}
+	own := path.Base(target(x.item, file))
 	for _, key := range keys {
+		if key == own || strings.HasPrefix(key, own+"/") {
+			return badIndex("it names %q, which is its own place", key)
+		}
 		o := source.Object{Path: key, Key: key, Size: source.Unknown}
 		if base.s3.Host != "" {
 			o.Key = join(strings.TrimSuffix(base.s3.Path, "/"), key)

@@ -56,6 +56,9 @@ type itemSummary struct {
 
 func (r *record) info() place.Info { return place.Info{Size: r.Size, MTime: r.MTime, Inode: r.Inode} }
 
+// reusable says whether the file may be taken for its object's again.
+func (r *record) reusable() bool { return r.Validator != "" }
+
 // past is what a journal told.
 type past struct {
 	files map[string]record // by path: what may be trusted, if it is still so

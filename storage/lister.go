@@ -24,6 +24,7 @@ type lister struct {
 	src    source.Source
 
 	listed, chosen int
+	folders        int64    // markers of folders
 	open           []string // files whose name may yet turn up as a folder's
 }
 
@@ -62,6 +63,10 @@ func (l *lister) object(o source.Object) error {
 	e := l.engine
 	j := job{index: l.index, item: l.item, state: l.state, src: l.src, obj: o, path: p}
 	if o.Folder {
+		l.folders++
+		if err := e.space.withinFolders(l.folders); err != nil {
+			return err
+		}
 		e.whenListed(func(context.Context) error { return itemError(l.item, e.tree.Mkdir(p)) })
 		return nil
 	}
@@ -134,7 +139,8 @@ func (l *lister) conflict(o source.Object) error {
 // known says whether an earlier run placed this very object already.
 func (e *engine) known(ctx context.Context, j *job) bool {
 	r, ok := e.before.files[j.path]
-	if !ok || j.item.Archive != plan.NoArchive || r.Digest != j.item.Digest || r.Validator == "" || !e.before.unchanged(e.tree, r) {
+	e.held.Add(-e.kept["/"+j.path]) // from here on it is counted as found, or fetched anew
+	if !ok || j.item.Archive != plan.NoArchive || r.Digest != j.item.Digest || !r.reusable() || !e.before.unchanged(e.tree, r) {
 		return false
 	}
 	switch {

@@ -81,11 +81,8 @@ func (e *engine) judge(t *transfer, p *part, reply *source.Reply) error {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if reply.Size >= 0 && !t.announced {
-		if err := e.announce(reply.Size); err != nil {
-			return err
-		}
-		t.announced = true
+	if err := e.expect(t, reply.Size); err != nil {
+		return err
 	}
 	t.claimsPage = reply.Page
 	t.obj.Validator = reply.Validator
@@ -168,7 +165,8 @@ func (e *engine) fill(ctx context.Context, dog *watchdog, buf []byte, body io.Re
 
 // keep writes data where it belongs and notes that it's there.
 func (e *engine) keep(t *transfer, p *part, data []byte) error {
-	if p.mode == stream && !t.announced {
+	if p.mode == stream && t.announced < 0 {
+		t.unannounced += int64(len(data))
 		if err := e.space.more(int64(len(data))); err != nil {
 			return err
 		}
@@ -179,6 +177,7 @@ func (e *engine) keep(t *transfer, p *part, data []byte) error {
 	if err := t.wrote(p, data); err != nil {
 		return e.space.explain(err)
 	}
+	e.held.Add(-t.use(int64(len(data))))
 	e.count(&t.job, int64(len(data)))
 	e.writeBehind(t, p)
 	return nil
@@ -252,15 +251,12 @@ func (e *engine) settle(ctx context.Context, t *transfer, p *part, moved bool, e
 
 // decide acts on a part's error; what it returns ends everything. Callers hold mu.
 func (e *engine) decide(ctx context.Context, t *transfer, p *part, moved bool, err error) error {
+	if err == nil && p.off < p.end && !moved {
+		err = errShort
+	}
 	switch {
 	case err == nil:
 		if p.off < p.end {
-			if !moved {
-				p.tries++
-			}
-			if p.tries >= e.retry.Tries {
-				return &source.Error{Kind: errdefs.ErrDataLoss, Why: "the server sends empty parts"}
-			}
 			t.todo.add(p.span)
 		}
 		return nil
@@ -276,6 +272,7 @@ func (e *engine) decide(ctx context.Context, t *transfer, p *part, moved bool, e
 		if t.tries++; t.tries > maxRestarts {
 			return source.Tried(err, t.tries)
 		}
+		_ = e.expect(t, source.Unknown) // which nothing refuses
 		t.mode, t.obj.Validator, t.obj.Sum = probing, "", source.Checksum{}
 		t.setSize(source.Unknown)
 		e.startOver(t, 0)
@@ -342,6 +339,9 @@ func (e *engine) startOver(t *transfer, wait time.Duration) {
 // hold mu.
 func (e *engine) beginAgain(ctx context.Context, t *transfer) {
 	e.uncount(&t.job, t.restart())
+	e.held.Add(t.reserve(t.allocated))
+	e.space.less(t.unannounced, 0)
+	t.unannounced = 0
 	t.todo, t.retries, t.waiting = spans{{0, toEnd}}, nil, 0
 	t.ctx, t.cancel = context.WithCancelCause(ctx)
 	t.dropLog(e.tree)
@@ -371,7 +371,14 @@ func (e *engine) leave(t *transfer) {
 			break
 		}
 	}
-	e.finishing++
+	e.finishing[t] = true
+}
+
+// errShort is for a part that ends properly after next to nothing: asking on and
+// on would bring the file never, and the server a storm.
+var errShort = &source.Error{
+	Kind: errdefs.ErrDataLoss, Transient: true, Why: "the server sends less than the part that it announces",
+	Hint: "the server, or a proxy before it, is at fault",
 }
 
 // errPage is for a login or error page in place of a file.

@@ -46,7 +46,7 @@ func (e *engine) heartbeat(emit func(worker.Event)) (stop func()) {
 }
 
 func (e *engine) progress() worker.Progress {
-	p := worker.Progress{Bytes: e.bytes.Load(), Files: e.files.Load()}
+	p := worker.Progress{Bytes: e.bytes.Load(), Fetched: e.fetched.Load(), Files: e.files.Load()}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.listing == 0 {

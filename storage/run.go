@@ -4,6 +4,7 @@ package storage
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -29,7 +30,7 @@ func Run(ctx context.Context, root *os.Root, req worker.Request, emit func(worke
 			return nil, itemError(&req.Items[i], err)
 		}
 	}
-	tree, err := place.Open(root)
+	tree, err := openTree(root, &req)
 	if err != nil {
 		return nil, err
 	}
@@ -39,6 +40,14 @@ func Run(ctx context.Context, root *os.Root, req worker.Request, emit func(worke
 	})
 	if err != nil {
 		return nil, err
+	}
+	if err := checkSeal(root, tree, req.Seal); err != nil {
+		return nil, err
+	}
+	if req.Writable {
+		if err := dropStrange(root, tree); err != nil {
+			return nil, err
+		}
 	}
 	network, err := ranged.NewNetwork(req.Network, concurrency(&req))
 	if err != nil {
@@ -50,6 +59,7 @@ func Run(ctx context.Context, root *os.Root, req worker.Request, emit func(worke
 	if err != nil {
 		return nil, err
 	}
+	tree.OnFolder = e.space.folder
 	for _, o := range options {
 		o(e)
 	}
@@ -63,6 +73,7 @@ func Run(ctx context.Context, root *os.Root, req worker.Request, emit func(worke
 	if err := e.tidy(); err != nil {
 		return nil, err
 	}
+	e.takeStock()
 	if e.journal, err = startJournal(tree, key, e.before.files); err != nil {
 		return nil, e.space.explain(err)
 	}
@@ -71,7 +82,7 @@ func Run(ctx context.Context, root *os.Root, req worker.Request, emit func(worke
 	err = e.run(ctx, concurrency(&req))
 	stop()
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, e.sweep(err))
 	}
 	if err := tree.Sync(); err != nil {
 		return nil, err
@@ -131,11 +142,11 @@ func newEngine(tree *place.Tree, network *ranged.Network, req *worker.Request) (
 	e := &engine{
 		every: beat, tree: tree, network: network, retry: &network.Retry, req: req, before: &past{}, listing: len(req.Items),
 		items: make([]itemState, len(req.Items)), tuner: newTuner(concurrency(req)),
-		speed: &throttle{rate: req.Limits.Bandwidth}, owners: map[string]int{}, opened: map[string]bool{},
+		speed: &throttle{rate: req.Limits.Bandwidth}, owners: map[string]int{}, opened: map[string]bool{}, finishing: map[*transfer]bool{},
 	}
 	e.changed = sync.NewCond(&e.mu)
 	var err error
-	e.space, err = newSpace(tree.Root(), req.Limits, func() int64 { return e.expected.Load() - e.bytes.Load() })
+	e.space, err = newSpace(tree.Root(), req.Limits, func() int64 { return e.expected.Load() - e.bytes.Load() - e.held.Load() })
 	return e, err
 }
 
@@ -151,17 +162,30 @@ func (e *engine) tidy() error {
 			return err
 		}
 	}
+	return e.clear(func(mine bool) bool { return mine || e.shared })
+}
+
+// sweep removes what a failed run can't go on from: files under no lasting
+// name, and partial ones too where they take space that isn't there.
+func (e *engine) sweep(why error) error {
+	full := errors.Is(why, errdefs.ErrResourceExhausted)
+	return e.clear(func(mine bool) bool { return !mine || !full })
+}
+
+// clear removes everything from .sedna but journal, seal and those partial files
+// that keep wants; mine are those of this request.
+func (e *engine) clear(keep func(mine bool) bool) error {
 	names, err := e.tree.Staged()
 	if err != nil {
 		return fmt.Errorf("look into %s: %w", place.Folder, err)
 	}
-	keep := map[string]bool{journalName: true}
+	mine := map[string]bool{}
 	for i := range e.req.Items {
-		keep[itemKey(&e.req.Items[i])[:itemPrefix]] = true
+		mine[itemKey(&e.req.Items[i])[:itemPrefix]] = true
 	}
 	for _, name := range names {
 		partial := strings.HasSuffix(name, dataEnding) || strings.HasSuffix(name, logEnding)
-		if keep[name] || partial && (e.shared || keep[name[:min(len(name), itemPrefix)]]) {
+		if name == journalName || name == sealName || partial && keep(mine[name[:min(len(name), itemPrefix)]]) {
 			continue
 		}
 		if err := e.tree.Discard(name); err != nil {
@@ -169,6 +193,36 @@ func (e *engine) tidy() error {
 		}
 	}
 	return nil
+}
+
+// takeStock counts what of earlier runs is on the disk already: it needs no
+// more space, or a second attempt would have to find it twice.
+func (e *engine) takeStock() {
+	e.kept = map[string]int64{}
+	names, err := e.tree.Staged()
+	if err != nil {
+		return // then all is thought to come
+	}
+	mine := map[string]bool{}
+	for i := range e.req.Items {
+		mine[itemKey(&e.req.Items[i])[:itemPrefix]] = true
+	}
+	for _, name := range names {
+		if !strings.HasSuffix(name, dataEnding) || !mine[name[:min(len(name), itemPrefix)]] {
+			continue
+		}
+		if f, err := e.tree.Reopen(name); err == nil {
+			e.kept[name] = place.Allocated(f)
+			e.held.Add(e.kept[name])
+			f.Close()
+		}
+	}
+	for p, r := range e.before.files {
+		if r.reusable() && e.before.unchanged(e.tree, r) {
+			e.kept["/"+p] = r.Size
+			e.held.Add(r.Size)
+		}
+	}
 }
 
 // supported refuses what can't be done.

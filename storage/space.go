@@ -32,6 +32,7 @@ type space struct {
 	mu      sync.Mutex
 	total   int64 // bytes announced or come unannounced; guarded by mu
 	files   int64 // guarded by mu
+	folders int64 // that were made; guarded by mu
 	unknown int64 // bytes since the disk was looked at; guarded by mu
 }
 
@@ -74,6 +75,14 @@ func (s *space) more(n int64) error {
 	return s.look(n)
 }
 
+// less takes back what will not come, or has to come again.
+func (s *space) less(bytes, files int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.total -= bytes
+	s.files -= files
+}
+
 // file takes one more file into account.
 func (s *space) file() error {
 	s.mu.Lock()
@@ -84,6 +93,27 @@ func (s *space) file() error {
 	}
 	if s.files%lookEveryFiles == 1 {
 		return s.look(s.left())
+	}
+	return nil
+}
+
+// folder takes one more folder into account: it costs an inode, as a file does.
+func (s *space) folder() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.folders++
+	if err := s.withinFolders(s.folders); err != nil {
+		return err
+	}
+	if s.folders%lookEveryFiles == 1 {
+		return s.look(max(s.left(), 0))
+	}
+	return nil
+}
+
+func (s *space) withinFolders(n int64) error {
+	if s.limits.MaxFiles > 0 && n > s.limits.MaxFiles {
+		return exhausted("there are more than %d folders, the limit of one pod", "raise the node's max_files or fetch less", s.limits.MaxFiles)
 	}
 	return nil
 }

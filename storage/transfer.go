@@ -58,7 +58,7 @@ type transfer struct {
 	again     bool          // starts over once no part is out
 	tries     int           // whole generations in a row that brought nothing new
 	best      int64         // the most bytes that one generation brought
-	announced bool          // its size is among the expected bytes
+	announced int64         // its size among the expected bytes, or source.Unknown
 	resumed   bool          // some of it is an earlier run's
 	pause     time.Duration // before it starts over
 	ctx       context.Context
@@ -70,9 +70,15 @@ type transfer struct {
 	size  int64      // or source.Unknown; guarded by mu
 	gen   int        // guarded by mu
 	over  bool       // nothing more will come; guarded by mu
+	// allocated is what the file was given of the disk, reserved what of that
+	// is still to be filled; guarded by mu
+	allocated, reserved int64
 
-	claimsPage bool      // of the reply that brings the first byte; its reader's alone
-	consumer   *consumer // reads along; nil if nobody does
+	claimsPage bool // of the reply that brings the first byte; its reader's alone
+	// unannounced is how many bytes of this generation nobody announced; its one
+	// reader's, or the scheduler's while no part is out.
+	unannounced int64
+	consumer    *consumer // reads along; nil if nobody does
 }
 
 // errAgain ends the parts of a generation that is given up, and its followers.
@@ -219,6 +225,26 @@ func (t *transfer) wrote(p *part, data []byte) error {
 	return nil
 }
 
+// reserve notes that the file has so many bytes of the disk, and returns how
+// many more of them are to be filled than before.
+func (t *transfer) reserve(size int64) (more int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.allocated = size
+	left := max(size-t.have.sum(), 0)
+	more, t.reserved = left-t.reserved, left
+	return more
+}
+
+// use takes bytes that have come out of what is reserved.
+func (t *transfer) use(n int64) int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n = min(n, t.reserved)
+	t.reserved -= n
+	return n
+}
+
 // restart begins a new generation and returns how many bytes it gives up.
 func (t *transfer) restart() int64 {
 	t.mu.Lock()
@@ -272,12 +298,12 @@ func (f *follower) wait() (int64, error) {
 		switch {
 		case t.gen != f.gen:
 			return 0, errAgain
+		case t.over:
+			return 0, context.Canceled
 		case front > f.off:
 			return front - f.off, nil
 		case t.size >= 0 && f.off >= t.size:
 			return 0, io.EOF
-		case t.over:
-			return 0, context.Canceled
 		}
 		t.moved.Wait()
 	}

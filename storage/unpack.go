@@ -17,10 +17,13 @@ import (
 // unpack collects an archive's entries: files in .sedna under names of ours,
 // the rest in memory. Nothing is placed before all of it is known to be good.
 type unpack struct {
+	ctx     context.Context // of the run: an archive may take long
 	e       *engine
 	entries []unpacked
 	files   map[string]int // index of a file's latest entry, by path
 	bytes   int64
+	// taken is how many bytes and files are held against the run's limits.
+	taken, takenFiles int64
 }
 
 // unpacked is one entry: a folder, a link, or a staged file.
@@ -31,8 +34,8 @@ type unpacked struct {
 	over   bool // a later entry has its path
 }
 
-func (e *engine) unpackStream(t *transfer, in io.Reader) (*unpack, error) {
-	u := &unpack{e: e, files: map[string]int{}}
+func (e *engine) unpackStream(ctx context.Context, t *transfer, in io.Reader) (*unpack, error) {
+	u := &unpack{ctx: ctx, e: e, files: map[string]int{}}
 	return u, archive.Stream(t.item.Archive, in, e.archiveLimits(), u)
 }
 
@@ -48,6 +51,7 @@ func (u *unpack) Folder(p string) error {
 
 // File implements archive.Sink.
 func (u *unpack) File(p string, executable bool, r io.Reader) error {
+	u.takenFiles++
 	if err := u.e.space.file(); err != nil {
 		return err
 	}
@@ -60,7 +64,7 @@ func (u *unpack) File(p string, executable bool, r io.Reader) error {
 	u.replace(p, unpacked{path: p, file: &staged{name: name}})
 	buf := getBuffer()
 	defer putBuffer(buf)
-	to := &spaceWriter{u.e.space, f, nil}
+	to := &spaceWriter{ctx: u.ctx, space: u.e.space, w: f, taken: &u.taken}
 	n, err := io.CopyBuffer(to, struct{ io.Reader }{r}, *buf)
 	if to.err != nil {
 		return archive.SinkError(to.err)
@@ -106,12 +110,18 @@ func (u *unpack) Link(p, old string) error {
 
 // spaceWriter keeps unpacked bytes within the run's limits.
 type spaceWriter struct {
+	ctx   context.Context
 	space *space
 	w     io.Writer
+	taken *int64
 	err   error
 }
 
 func (w *spaceWriter) Write(p []byte) (int, error) {
+	if w.err = context.Cause(w.ctx); w.err != nil {
+		return 0, w.err
+	}
+	*w.taken += int64(len(p))
 	if w.err = w.space.more(int64(len(p))); w.err != nil {
 		return 0, w.err
 	}
@@ -127,6 +137,8 @@ func (u *unpack) discard(e *engine) {
 	if u == nil {
 		return
 	}
+	e.space.less(u.taken, u.takenFiles)
+	u.taken, u.takenFiles = 0, 0
 	for _, entry := range u.entries {
 		if entry.file != nil {
 			_ = e.tree.Discard(entry.file.name) // the next run clears what is left
@@ -135,11 +147,11 @@ func (u *unpack) discard(e *engine) {
 }
 
 // finishArchive has a whole archive's entries placed.
-func (e *engine) finishArchive(t *transfer, digest string) error {
+func (e *engine) finishArchive(ctx context.Context, t *transfer, digest string) error {
 	defer t.close()
 	u := (*unpack)(nil)
 	if t.item.Archive == plan.Zip {
-		u = &unpack{e: e, files: map[string]int{}}
+		u = &unpack{ctx: ctx, e: e, files: map[string]int{}}
 		if err := archive.Unzip(t.file, t.total(), e.archiveLimits(), u); err != nil {
 			u.discard(e)
 			return e.space.explain(err)
@@ -169,6 +181,7 @@ func (u *unpack) place(ctx context.Context, t *transfer) error {
 			return e.space.explain(err)
 		}
 	}
+	e.expected.Add(u.bytes - t.total())
 	e.bytes.Add(u.bytes - t.total())
 	t.state.bytes.Add(u.bytes - t.total())
 	return errors.Join(e.tree.Discard(t.dataName()), e.tree.Discard(t.logName()))
@@ -183,6 +196,9 @@ func (u *unpack) placeOne(j *job, p string, entry unpacked) error {
 		return e.placeFile(&one, entry.file)
 	case entry.target != "":
 		if err := e.claim(j, p); err != nil {
+			return err
+		}
+		if err := e.space.file(); err != nil { // it costs an inode too
 			return err
 		}
 		return e.tree.Symlink(entry.target, p)

@@ -32,6 +32,7 @@ func (e *engine) whole(ctx context.Context, j job) error {
 			return context.Cause(ctx)
 		}
 		if source.IsChanged(err) || errors.Is(err, errBig) {
+			e.retract(max(j.obj.Size, 0))
 			j.obj.Size, j.obj.Validator = source.Unknown, ""
 			return itemError(j.item, e.open(ctx, j))
 		}

@@ -4,104 +4,108 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
-	"slices"
-	"strings"
-	"text/tabwriter"
+	"io/fs"
 	"time"
 
-	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
-	"github.com/sedna-io/containerd-shim-sedna/storage/worker"
+	"github.com/sedna-io/containerd-shim-sedna/internal/observe"
 )
+
+const psExamples = `  # the downloads that run on this node
+  sedna-storage ps
+
+  # how the last ones ended, and why
+  sedna-storage ps --results
+  sedna-storage ps --results --last 100 -o json
+
+  # the pods whose downloads failed, with jq
+  sedna-storage ps --results -o json | jq -r '.[] | select(.result == "failure") | .pod.name'`
 
 // psOptions are the flags of `sedna-storage ps`.
 type psOptions struct {
-	output string
-	dir    string // where shims say what they download
-	now    func() time.Time
+	results bool
+	last    int
+	output  string
+
+	node observe.Node
+	now  time.Time
 }
 
-func newPS() *cobra.Command {
-	o := psOptions{dir: worker.RunningDir, now: time.Now}
+func newPs() *cobra.Command {
+	o := psOptions{node: observe.DefaultNode()}
 	cmd := &cobra.Command{
 		Use:   "ps",
-		Short: "Show the downloads that run on this node",
-		Long: `Show the downloads that run on this node: for which pod and mounts, how far they
-are, how fast, how long still, since when, and what each is at or waits for.
+		Short: "List the downloads that run on this node, or how the last ones ended",
+		Long: `List the downloads that run on this node for pods, or, with --results, how the
+last ones ended. It reads what the shims write, and asks nobody: it works
+without Kubernetes, containerd and network, but needs to be root.
 
-It needs to be root, as shims are.`,
-		Example: `  sedna-storage ps
-  watch sedna-storage ps
-  sedna-storage ps -o json | jq -r '.[] | select(.progress.rate < 1e6) | .pod.name'`,
+It ends with 0 also when there is nothing to list, 1 when something can't be
+read, 2 for a wrong call.`,
+		Example: psExamples,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usageError{fmt.Errorf("unexpected %q; ps takes no names", args[0])}
+				return usageError{fmt.Errorf("ps takes no arguments, got %q; see sedna-storage ps --help", args[0])}
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.OutOrStdout()) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.now = time.Now()
+			return o.run(cmd.OutOrStdout())
+		},
 	}
-	cmd.Flags().StringVarP(&o.output, "output", "o", "table", "table or json")
+	flags := cmd.Flags()
+	flags.BoolVar(&o.results, "results", false, "how the last downloads ended, newest last")
+	flags.IntVar(&o.last, "last", 20, "how many results at most")
+	flags.StringVarP(&o.output, "output", "o", "table", "table or json")
 	return cmd
 }
 
 func (o *psOptions) run(out io.Writer) error {
-	if o.output != "table" && o.output != "json" {
-		return usageError{fmt.Errorf("-o %q is none of table and json", o.output)}
+	switch {
+	case o.output != "table" && o.output != "json":
+		return usageError{fmt.Errorf("-o %q is neither table nor json", o.output)}
+	case o.last < 1:
+		return usageError{errors.New("--last is at least 1")}
 	}
-	all, err := worker.ReadRunning(o.dir)
-	if err != nil {
-		return fmt.Errorf("look for running downloads: %w", err)
+	if o.results {
+		all, err := o.node.Results(o.last)
+		return show(o, out, all, err, writeResults)
 	}
-	slices.SortFunc(all, func(a, b worker.Running) int { return a.Since.Compare(b.Since) })
+	all, err := o.node.Downloads()
+	return show(o, out, all, err, o.writeDownloads)
+}
+
+// show prints what could be read before it tells what couldn't.
+func show[T any](o *psOptions, out io.Writer, all []T, err error, table func(io.Writer, []T) error) error {
+	if err != nil && len(all) == 0 {
+		return unreadable(err)
+	}
+	var failed error
 	if o.output == "json" {
+		if all == nil {
+			all = []T{} // a list, also for jq
+		}
 		encoder := json.NewEncoder(out)
+		encoder.SetEscapeHTML(false)
 		encoder.SetIndent("", "  ")
-		return encoder.Encode(append([]worker.Running{}, all...)) // never null
+		failed = encoder.Encode(all)
+	} else {
+		failed = table(out, all)
 	}
-	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "POD\tMOUNTS\tPROGRESS\tBYTES\tRATE\tLEFT\tSINCE\tAT")
-	for _, r := range all {
-		fmt.Fprintln(table, strings.Join(o.row(r), "\t"))
+	if failed != nil {
+		return failed
 	}
-	return table.Flush()
+	return unreadable(err)
 }
 
-func (o *psOptions) row(r worker.Running) []string {
-	p := r.Progress
-	bytes := humanize.IBytes(uint64(max(p.Bytes, 0)))
-	if p.Total > 0 {
-		bytes += " of " + humanize.IBytes(uint64(p.Total))
+func unreadable(err error) error {
+	if errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("%w; only root may see the downloads of all pods", err)
 	}
-	at := p.Item
-	if p.Waiting != "" {
-		at = "waits for " + p.Waiting
-	}
-	return []string{
-		r.Pod.Namespace + "/" + r.Pod.Name, strings.Join(r.Mounts, ","), bar(p), bytes,
-		humanize.IBytes(uint64(max(p.Rate, 0))) + "/s", left(p), o.now().Sub(r.Since).Round(time.Second).String(), at,
-	}
-}
-
-// bar draws how much there is of what is known to come.
-func bar(p worker.Progress) string {
-	const width = 20
-	if p.Total <= 0 {
-		return "?"
-	}
-	share := min(max(float64(p.Bytes)/float64(p.Total), 0), 1)
-	full := int(share * width)
-	return fmt.Sprintf("[%s%s] %3d %%", strings.Repeat("#", full), strings.Repeat("-", width-full), int(share*100))
-}
-
-// left is how long it will still take at the present rate.
-func left(p worker.Progress) string {
-	if p.Total <= 0 || p.Rate < 1 {
-		return "?"
-	}
-	seconds := float64(max(p.Total-p.Bytes, 0)) / p.Rate
-	return (time.Duration(min(seconds, 1e7)) * time.Second).String()
+	return err
 }

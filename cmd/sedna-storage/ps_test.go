@@ -12,104 +12,147 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sedna-io/containerd-shim-sedna/internal/observe"
 	"github.com/sedna-io/containerd-shim-sedna/storage/worker"
 )
 
-// psOf prints what these downloads look like.
-func psOf(t *testing.T, output string, running ...worker.Running) string {
-	t.Helper()
-	dir := t.TempDir()
-	for i, r := range running {
-		data, err := json.Marshal(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		name := filepath.Join(dir, string(rune('a'+i))+".json")
-		if err := os.WriteFile(name, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := os.WriteFile(filepath.Join(dir, "z.json.new"), []byte("{"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+// ps runs the command on a node of the test's own.
+func ps(node observe.Node, change func(*psOptions)) (string, error) {
 	var out bytes.Buffer
-	o := psOptions{output: output, dir: dir, now: func() time.Time { return time.Unix(1012, 0) }}
-	if err := o.run(&out); err != nil {
-		t.Fatal(err)
+	o := psOptions{node: node, now: psNow, output: "table", last: 20}
+	if change != nil {
+		change(&o)
 	}
-	return out.String()
+	err := o.run(&out)
+	return out.String(), err
 }
 
-// detector is a download whose worker is the test itself.
-func detector(t *testing.T, p worker.Progress) worker.Running {
+var psNow = time.Date(2026, 11, 30, 12, 1, 3, 0, time.UTC)
+
+func asJSON(o *psOptions)    { o.output = "json" }
+func ofResults(o *psOptions) { o.results = true }
+
+func psNode(t *testing.T) observe.Node {
+	return observe.Node{Run: filepath.Join(t.TempDir(), "run"), State: filepath.Join(t.TempDir(), "state")}
+}
+
+func put(t *testing.T, node observe.Node, id string, p worker.Progress) observe.Running {
 	t.Helper()
-	process, err := worker.ProcessOf(os.Getpid())
+	self, err := observe.Self()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return worker.Running{
-		Process: process, Pod: worker.Pod{Namespace: "vision", Name: "detector"},
-		Mounts: []string{"model", "labels"}, Since: time.Unix(1000, 0), Progress: p,
+	r := observe.Running{
+		Pod: worker.Pod{Namespace: "vision", Name: id, UID: "uid"}, Sandbox: id, Mounts: []string{"model", "data"},
+		Process: self, Since: psNow.Add(-63 * time.Second), Updated: psNow, Progress: p,
 	}
-}
-
-func TestPSShowsWhatRuns(t *testing.T) {
-	for _, tt := range []struct {
-		name string
-		p    worker.Progress
-		want []string
-	}{
-		{
-			"half",
-			worker.Progress{Bytes: 1 << 30, Total: 2 << 30, Rate: 64 << 20, Item: "https://host/model.bin"},
-			[]string{"vision/detector", "model,labels", "[##########----------]  50 %", "1.0 GiB of 2.0 GiB", "64 MiB/s", "16s", "12s", "https://host/model.bin"},
-		},
-		{"of unknown size", worker.Progress{Bytes: 5 << 20, Rate: 1 << 20}, []string{"  ?  ", "5.0 MiB", "1.0 MiB/s"}},
-		{"stalled", worker.Progress{Bytes: 1, Total: 4}, []string{"[#####---------------]  25 %", "0 B/s", "  ?  "}},
-		{"waiting", worker.Progress{Total: 4, Waiting: "a free worker", Item: "x"}, []string{"waits for a free worker"}},
-		{"with more than there should be", worker.Progress{Bytes: 9, Total: 4, Rate: 10}, []string{"[####################] 100 %", "0s"}},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			got := psOf(t, "table", detector(t, tt.p))
-			for _, want := range tt.want {
-				if !strings.Contains(got, want) {
-					t.Errorf("%q isn't in\n%s", want, got)
-				}
-			}
-		})
-	}
-}
-
-func TestPSForgetsWhoseProcessIsGone(t *testing.T) {
-	gone := detector(t, worker.Progress{})
-	gone.Start = "1" // another process got the pid
-	if got := psOf(t, "table", gone); strings.Contains(got, "detector") {
-		t.Errorf("got\n%s", got)
-	}
-	if got := psOf(t, "json", gone); got != "[]\n" {
-		t.Errorf("got %q", got)
-	}
-}
-
-func TestPSIsForProgramsToo(t *testing.T) {
-	var got []worker.Running
-	if err := json.Unmarshal([]byte(psOf(t, "json", detector(t, worker.Progress{Bytes: 7}))), &got); err != nil {
+	if err := node.Write(r); err != nil {
 		t.Fatal(err)
 	}
-	if len(got) != 1 || got[0].Pod.Name != "detector" || got[0].Progress.Bytes != 7 {
-		t.Errorf("got %+v", got)
+	return r
+}
+
+func TestPsShowsWhatRuns(t *testing.T) {
+	node := psNode(t)
+	put(t, node, "a-known", worker.Progress{Bytes: 512 << 20, Total: 1 << 30, Rate: 64 << 20, Item: "https://h/m\x1b[2J"})
+	put(t, node, "b-unknown", worker.Progress{Bytes: 3 << 20, Item: "s3://b/k", Waiting: "another pod"})
+	put(t, node, "c-slow", worker.Progress{Bytes: 1, Total: 1 << 60, Rate: 2})
+	out, err := ps(node, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `POD               MOUNTS      PROGRESS                                           RATE      LEFT        SINCE  ITEM
+vision/a-known    model,data  [##########----------]  50 %  512 MiB of 1.0 GiB   64 MiB/s  8s          1m3s   https://h/m?[2J
+vision/b-unknown  model,data  [????????????????????]   ? %  3.0 MiB              0 B/s     -           1m3s   s3://b/k (waiting for another pod)
+vision/c-slow     model,data  [--------------------]   0 %  1 B of 1.0 EiB       2 B/s     >99h0m0s    1m3s   
+`
+	if diff := cmp.Diff(strings.Join(strings.Fields(want), " "), strings.Join(strings.Fields(out), " ")); diff != "" {
+		t.Errorf("(-want +got):\n%s\n%s", diff, out)
 	}
 }
 
-func TestPSOfAnIdleNodeIsEmpty(t *testing.T) {
-	var out bytes.Buffer
-	o := psOptions{output: "table", dir: filepath.Join(t.TempDir(), "none"), now: time.Now}
-	if err := o.run(&out); err != nil || strings.Count(out.String(), "\n") != 1 {
-		t.Errorf("got %v:\n%s", err, out.String())
+func TestPsInJSONIsAList(t *testing.T) {
+	node := psNode(t)
+	if out, err := ps(node, asJSON); err != nil || strings.TrimSpace(out) != "[]" {
+		t.Errorf("nothing is written as %q, %v", out, err)
 	}
-	o.output = "yaml"
-	var usage usageError
-	if err := o.run(&out); !errors.As(err, &usage) {
-		t.Errorf("a wrong format: %v", err)
+	want := []observe.Running{put(t, node, "a", worker.Progress{Bytes: 1, Item: "https://h/a&b"})}
+	out, err := ps(node, asJSON)
+	if err != nil || !strings.Contains(out, "a&b") {
+		t.Fatalf("%s, %v", out, err)
+	}
+	var got []observe.Running
+	if err := json.Unmarshal([]byte(out), &got); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestPsWithNothingToShowSaysSo(t *testing.T) {
+	node := psNode(t)
+	if out, err := ps(node, nil); err != nil || !strings.Contains(out, "no downloads are running") {
+		t.Errorf("%q, %v", out, err)
+	}
+	if out, err := ps(node, ofResults); err != nil || !strings.Contains(out, "no download has ended") {
+		t.Errorf("%q, %v", out, err)
+	}
+}
+
+func TestPsShowsResultsAndTheirCauses(t *testing.T) {
+	node := psNode(t)
+	for _, r := range []observe.Result{
+		{Result: observe.Success, Bytes: 5 << 20, Items: []observe.Item{{URL: "https://h/old"}}},
+		{Result: observe.Success, Bytes: 4 << 20, Fetched: 1 << 20, Files: 3, Seconds: 1.234, Items: []observe.Item{{URL: "https://h/m", Cache: "hit"}, {URL: "s3://b/k"}}},
+		{Result: observe.Failed, Failure: &worker.Failure{Kind: "not_found", Message: "fetch https://h/gone for mount model: 404\nx"}},
+	} {
+		r.Pod = worker.Pod{Namespace: "vision", Name: "pod"}
+		if err := node.AddResult(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, err := ps(node, func(o *psOptions) { o.results, o.last = true, 2 })
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	if len(lines) != 3 {
+		t.Fatalf("there are %d lines:\n%s", len(lines), out)
+	}
+	for i, parts := range [][]string{
+		{"ENDED", "POD", "RESULT", "WHAT"},
+		{"vision/pod", "success", "1.23s", "4.0 MiB", "1.0 MiB", "3", "https://h/m (from the cache), s3://b/k"},
+		{"vision/pod", "failure", "not_found: fetch https://h/gone for mount model: 404?x"},
+	} {
+		for _, part := range parts {
+			if !strings.Contains(lines[i], part) {
+				t.Errorf("%q is not in %s", part, lines[i])
+			}
+		}
+	}
+}
+
+func TestPsShowsWhatItCanRead(t *testing.T) {
+	node := psNode(t)
+	put(t, node, "a", worker.Progress{})
+	if err := os.WriteFile(filepath.Join(node.Run, "b.json"), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := ps(node, nil)
+	if err == nil || !strings.Contains(err.Error(), "b.json") || !strings.Contains(out, "vision/a") {
+		t.Errorf("%q, %v", out, err)
+	}
+}
+
+func TestPsCalledWrongly(t *testing.T) {
+	for _, args := range [][]string{{"x"}, {"-o", "yaml"}, {"--last", "0"}, {"--none"}} {
+		_, _, err := sedna(t.Context(), append([]string{"ps"}, args...)...)
+		var usage usageError
+		if !errors.As(err, &usage) {
+			t.Errorf("%q: error is %v", args, err)
+		}
 	}
 }

@@ -64,7 +64,9 @@ type Storage struct {
 	Proxy         string   `toml:"proxy"`
 	DenyCIDRs     []string `toml:"deny_cidrs"`
 	AllowCIDRs    []string `toml:"allow_cidrs"`
-	Limits        Limits   `toml:"limits"`
+	// MetricsFile is where Prometheus' node_exporter finds counters.
+	MetricsFile string `toml:"metrics_file"` // default none
+	Limits      Limits `toml:"limits"`
 }
 
 // Limits is the [storage.limits] table.

@@ -222,6 +222,8 @@ func TestMistakesNameFileLineAndKey(t *testing.T) {
 		{"cache of no size", "[cache]\nmax_size = 0\n", `mode = "off"`},
 		{"address for a network", "[storage]\ndeny_cidrs = [\"10.0.0.1\"]\n", `f.toml:2: [storage] deny_cidrs[0]: "10.0.0.1" is no network`},
 		{"bits beyond the mask", "[storage]\nallow_cidrs = [\"10.0.0.1/8\"]\n", `write 10.0.0.0/8`},
+		{"relative metrics file", "[storage]\nmetrics_file = \"sedna.prom\"\n", `absolute path`},
+		{"metrics file that nobody reads", "[storage]\nmetrics_file = \"/var/lib/x/sedna.txt\"\n", `f.toml:2: [storage] metrics_file: "/var/lib/x/sedna.txt" doesn't end in .prom`},
 		{"proxy that is none", "[storage]\nproxy = \"proxy:3128\"\n", `[storage] proxy`},
 		{"log level", "log_level = \"loud\"\n", `log_level`},
 		{"grouping said twice", "grouping = false\n[shim]\ngrouping = true\n", `f.toml:1: grouping: contradicts [shim] grouping`},

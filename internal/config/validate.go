@@ -94,6 +94,9 @@ func (c *Config) validateStorage(d *decoder) {
 	if s.Proxy != "" {
 		validateProxy(d, s.Proxy)
 	}
+	if s.MetricsFile != "" {
+		validateMetricsFile(d, s.MetricsFile)
+	}
 	validateCIDRs(d, "storage.deny_cidrs", s.DenyCIDRs)
 	validateCIDRs(d, "storage.allow_cidrs", s.AllowCIDRs)
 }
@@ -106,6 +109,14 @@ func validateProxy(d *decoder, proxy string) {
 		d.add("storage.proxy", "the proxy is no URL; write it like http://proxy:3128")
 	case !slices.Contains([]string{"http", "https", "socks5"}, u.Scheme):
 		d.add("storage.proxy", "the proxy's scheme is none of http, https and socks5")
+	}
+}
+
+// validateMetricsFile wants a name that is read: node_exporter's textfile
+// collector takes *.prom only.
+func validateMetricsFile(d *decoder, file string) {
+	if absolute(d, "storage.metrics_file", file) && !strings.HasSuffix(file, ".prom") {
+		d.add("storage.metrics_file", "%s doesn't end in .prom, and node_exporter reads no other file", quote(file))
 	}
 }
 

@@ -27,7 +27,10 @@ var ours = map[string]struct {
 	"volumes":         {[]string{"storage/plan"}, "words of a spec need the plan's, and no bytes"},
 	"shim/bundle":     {nil, "facts of the bundle come before any wish of the user"},
 	"storage/worker":  {[]string{"storage/plan"}, "the shim links it, and must not link S3 clients: one shim runs for every pod"},
-	"storage/source":  {[]string{"storage/plan", "storage/worker"}, "a source knows nothing of cache and place"},
+	"internal/observe": {
+		[]string{"storage/worker"}, "the shim links it for every pod; records and results have the worker's own words",
+	},
+	"storage/source": {[]string{"storage/plan", "storage/worker"}, "a source knows nothing of cache and place"},
 	"storage/source/...": {
 		[]string{"storage/plan", "storage/worker", "storage/source", "storage/source/..."}, "a source knows nothing of cache and place",
 	},
@@ -42,7 +45,7 @@ var ours = map[string]struct {
 		"the worker's format is the report's, so that no field is copied by hand",
 	},
 	"shim": {
-		[]string{"shim/bundle", "storage/plan", "storage/worker", "volumes", "internal/config", "internal/version"},
+		[]string{"shim/bundle", "storage/plan", "storage/worker", "volumes", "internal/config", "internal/observe", "internal/version"},
 		"never storage itself: its memory is multiplied by the pods of a node",
 	},
 	"cmd/containerd-shim-sedna-v1": {[]string{"shim"}, "a main says only a name"},
@@ -145,6 +148,7 @@ func TestTheShimLinksNoDownloader(t *testing.T) {
 	for _, unwanted := range []string{
 		module + "/storage", module + "/storage/source/s3", module + "/storage/source/web",
 		"github.com/minio/minio-go/v7", "github.com/spf13/cobra", "k8s.io/api/core/v1",
+		"github.com/prometheus/client_golang/prometheus",
 	} {
 		if slices.Contains(strings.Fields(string(out)), unwanted) {
 			t.Errorf("the shim links %s", unwanted)

@@ -108,6 +108,15 @@ type Info struct {
 	Inode uint64
 }
 
+// Allocated is how many bytes an open file takes on the disk.
+func Allocated(f *os.File) int64 {
+	var st unix.Stat_t
+	if unix.Fstat(fd(f), &st) != nil {
+		return 0
+	}
+	return st.Blocks * 512 // its unit, whatever the file system's: stat(2)
+}
+
 // InfoOf describes an open file.
 func InfoOf(f *os.File) (Info, error) {
 	var st unix.Stat_t

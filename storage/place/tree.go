@@ -27,6 +27,9 @@ const (
 type Tree struct {
 	root    *os.File
 	staging *os.File
+	// OnFolder is asked before a folder is made; nil allows all. It is set
+	// before the first use.
+	OnFolder func() error
 
 	mu   sync.Mutex
 	held map[string]*os.File // open folders by path; guarded by mu, a cache
@@ -116,7 +119,7 @@ func (t *Tree) folder(p string) (dir *os.File, done func(), err error) {
 func (t *Tree) walk(p string) (*os.File, error) {
 	at, mine := t.root, false
 	for name := range strings.SplitSeq(p, "/") {
-		next, err := enter(at, name)
+		next, err := t.enter(at, name)
 		if mine {
 			at.Close()
 		}
@@ -129,9 +132,14 @@ func (t *Tree) walk(p string) (*os.File, error) {
 }
 
 // enter opens a folder in dir, and makes it when there's none.
-func enter(dir *os.File, name string) (*os.File, error) {
+func (t *Tree) enter(dir *os.File, name string) (*os.File, error) {
 	d, err := openat(dir, name, openDir, 0)
 	if errors.Is(err, unix.ENOENT) {
+		if t.OnFolder != nil {
+			if err := t.OnFolder(); err != nil {
+				return nil, err
+			}
+		}
 		if d, err = makeDir(dir, name); err == nil {
 			return d, nil
 		}

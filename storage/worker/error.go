@@ -4,6 +4,9 @@ package worker
 
 import (
 	"context"
+	"errors"
+	"maps"
+	"slices"
 
 	"github.com/containerd/errdefs"
 )
@@ -36,3 +39,24 @@ func (e *Error) Unwrap() error {
 	}
 	return errdefs.ErrInternal
 }
+
+// KindOf names the kind of an error as Failure.Kind does: what the worker said,
+// else by what it unwraps to.
+func KindOf(err error) string {
+	var said *Error
+	if errors.As(err, &said) {
+		if _, ok := kinds[said.Kind]; ok {
+			return said.Kind
+		}
+		return "internal"
+	}
+	for _, kind := range Kinds() {
+		if errors.Is(err, kinds[kind]) {
+			return kind
+		}
+	}
+	return "internal"
+}
+
+// Kinds lists the kinds that are told apart, sorted; any other is "internal".
+func Kinds() []string { return slices.Sorted(maps.Keys(kinds)) }

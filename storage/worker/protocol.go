@@ -17,10 +17,14 @@ type Request struct {
 	Dir string `json:"dir"`
 	// Writable says that containers may write Dir: nothing found in it is
 	// trusted without a digest.
-	Writable bool    `json:"writable,omitempty"`
-	Items    []Item  `json:"items"`
-	Limits   Limits  `json:"limits"`
-	Network  Network `json:"network"`
+	Writable bool `json:"writable,omitempty"`
+	// Seal is the node's own mark of a volume that no container could write
+	// since the mark was made: what an earlier run left in Dir is trusted only
+	// if it bears the same. "" asks for none.
+	Seal    string  `json:"seal,omitempty"`
+	Items   []Item  `json:"items"`
+	Limits  Limits  `json:"limits"`
+	Network Network `json:"network"`
 }
 
 // Pod says whom the worker works for, for logs and errors.
@@ -82,6 +86,7 @@ type Event struct {
 // Progress says how far the whole request and each unfinished item is.
 type Progress struct {
 	Bytes   int64   `json:"bytes"`           // fetched or found, so far
+	Fetched int64   `json:"fetched"`         // over the network, so far
 	Total   int64   `json:"total,omitempty"` // 0 while unknown
 	Files   int64   `json:"files"`           // complete
 	Rate    float64 `json:"rate"`            // bytes per second, lately
@@ -115,7 +120,7 @@ type ItemReport struct {
 	Fetched  int64         `json:"fetched"`
 	Files    int64         `json:"files"`
 	Duration time.Duration `json:"duration"` // ns
-	Attempts int           `json:"attempts"`
+	Attempts int           `json:"attempts"` // requests, those for parts included
 	Digest   string        `json:"digest,omitempty"`
 	Cache    string        `json:"cache,omitempty"` // "", "hit", "miss", "found"
 }
