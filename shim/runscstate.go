@@ -46,6 +46,22 @@ func removeLocks(dir, namespace, id string) error {
 		if err := os.Remove(name + ".lock"); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("remove runsc's lock: %w", err)
 		}
+		if container == sandbox {
+			if err := removeControlSocket(filepath.Join(root, namespace), sandbox); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// removeControlSocket removes a sandbox's socket below runsc's root, which stays
+// when runsc is killed before it has written the sandbox's state:
+// gvisor.dev/gvisor runsc/sandbox/sandbox.go:controlSocketName.
+func removeControlSocket(root, sandbox string) error {
+	err := os.Remove(filepath.Join(root, "runsc-"+sandbox+".sock"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove runsc's control socket: %w", err)
 	}
 	return nil
 }
