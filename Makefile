@@ -59,8 +59,12 @@ race: ## Run the unit tests under the race detector (needs a C compiler)
 fuzz: ## Run every fuzz target for FUZZTIME each
 	@test/fuzz $(FUZZTIME)
 
+.PHONY: bench-fetch
+bench-fetch: $(call STAMP,versitygw) $(call STAMP,s5cmd) ## Race `sedna-storage fetch` with curl, aria2c and s5cmd
+	go test -run '^$$' -bench . -benchtime 1x -timeout 60m ./test/bench/fetch
+
 .PHONY: bench
-bench: build tools ## Run the benchmarks that docs/performance.md quotes
+bench: build tools $(call STAMP,s5cmd) ## Run the benchmarks that docs/performance.md quotes
 	go test -run '^$$' -bench . -benchtime 1x -timeout 60m ./test/bench/...
 
 .PHONY: lint

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,21 +31,31 @@ func (p *sandbox) fetch(ctx context.Context, dir string) error {
 	}
 	ctx, cancel := beforeDeadline(ctx, time.Duration(p.cfg.Shim.DeadlineMargin))
 	defer cancel()
-	watch := newProgress(p.log)
 	group, err := p.groupFor(dir)
 	if err != nil {
 		return err
 	}
-	command.Started = group.take
+	watch := newProgress(p.log, p.running())
+	command.Started = func(pid int) error {
+		process, err := worker.ProcessOf(pid)
+		if err != nil {
+			return fmt.Errorf("look at the worker: %w", err)
+		}
+		watch.running.begin(process)
+		return group.take(process)
+	}
 	report, err := command.Run(ctx, req, watch.on)
 	err = group.explain(err)
-	if left := group.remove(); left != nil {
+	if left := errors.Join(removeRunning(p.pod.SandboxID), group.remove()); left != nil {
 		p.log.WithError(left).Error("clean up after the worker") // `delete` tries again
 	}
 	if err != nil {
-		return p.explain(ctx, err, watch)
+		err = p.explain(ctx, err, watch)
+		p.tellResult(result{Error: err.Error(), Progress: watch.lastly()})
+		return err
 	}
 	p.log.Infof("downloads are complete: %s", watch.done(report))
+	p.tellResult(result{Report: report})
 	return nil
 }
 
@@ -77,6 +88,13 @@ func (p *sandbox) worker() (worker.Command, error) {
 // node's choice, or since the pod itself lives on it.
 func (p *sandbox) onNodeNetwork() bool {
 	return p.cfg.Storage.Network == "host" || !p.pod.HasNetNS
+}
+
+// onNodeNames says whether a name that is downloaded from leads where the node
+// says, by its network and its name servers. A pod on the node's network brings
+// name servers of its own choice (dnsPolicy: None).
+func (p *sandbox) onNodeNames() bool {
+	return p.onNodeNetwork() && p.pod.HasNetNS
 }
 
 // startReaped starts a child. A shim reaps all its children in one place, so
@@ -125,22 +143,28 @@ func (p *sandbox) explain(ctx context.Context, err error, watch *progress) error
 	return err
 }
 
-// mounts names the mounts of the pod that ask for downloads.
+// mounts names the mounts of the pod that ask for downloads, for people.
 func (p *sandbox) mounts() string {
 	var names []string
-	seen := map[string]bool{}
-	for _, d := range p.plan.Downloads {
-		for _, m := range d.Mounts {
-			if !seen[m] {
-				seen[m] = true
-				names = append(names, fmt.Sprintf("%q", m))
-			}
-		}
+	for _, name := range p.mountNames() {
+		names = append(names, fmt.Sprintf("%q", name))
 	}
 	if len(names) > 1 {
 		return "mounts " + strings.Join(names, ", ")
 	}
 	return "mount " + strings.Join(names, "")
+}
+
+func (p *sandbox) mountNames() []string {
+	var names []string
+	for _, d := range p.plan.Downloads {
+		for _, m := range d.Mounts {
+			if !slices.Contains(names, m) {
+				names = append(names, m)
+			}
+		}
+	}
+	return names
 }
 
 // workerPod says whom the worker works for.

@@ -19,15 +19,16 @@ const progressEvery = 10 * time.Second
 
 // progress follows the events of one worker.
 type progress struct {
-	log *log.Entry
+	log     *log.Entry
+	running *running
 
 	mu     sync.Mutex
 	last   worker.Progress // guarded by mu
 	logged time.Time       // guarded by mu
 }
 
-func newProgress(logger *log.Entry) *progress {
-	return &progress{log: logger, logged: time.Now()}
+func newProgress(logger *log.Entry, r *running) *progress {
+	return &progress{log: logger, running: r, logged: time.Now()}
 }
 
 // on takes one event.
@@ -41,6 +42,7 @@ func (p *progress) on(e worker.Event) {
 			p.logged = time.Now()
 		}
 		p.mu.Unlock()
+		p.running.update(*e.Progress)
 		if due {
 			p.log.WithField("item", e.Progress.Item).Infof("downloading: %s", p.far())
 		}
@@ -51,6 +53,14 @@ func (p *progress) on(e worker.Event) {
 		}
 		p.log.Log(level, e.Log.Message)
 	}
+}
+
+// lastly returns what the worker told last.
+func (p *progress) lastly() *worker.Progress {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	last := p.last
+	return &last
 }
 
 // far says how far the download is.

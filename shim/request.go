@@ -133,8 +133,8 @@ func (s *secrets) endpoint(e config.Endpoint, d plan.Download, c plan.Credential
 		s.log.Infof("the node's keys for %s are not for namespace %q and %s ([[endpoint]] namespaces, prefixes): the download is anonymous", e.Host, s.pod.Namespace, d.URL)
 		return c, nil
 	}
-	if !s.onNodeNetwork() && (insecure || e.InsecureSkipVerify) {
-		return plan.Credentials{}, fmt.Errorf("the node's keys for %s go through a pod's network only over verified TLS: use https there, set [storage] network = \"host\", or name a secret of the pod: %w",
+	if !s.onNodeNames() && (insecure || e.InsecureSkipVerify) {
+		return plan.Credentials{}, fmt.Errorf("the node's keys for %s go through a pod's network, or to where its name servers say, only over verified TLS: use https there, set [storage] network = \"host\" (which is no help to a hostNetwork pod), or name a secret of the pod: %w",
 			e.Host, errdefs.ErrPermissionDenied)
 	}
 	data, err := readNodeFile(e.CredentialsFile, fmt.Sprintf("credentials_file of [[endpoint]] %q", e.Host))

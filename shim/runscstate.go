@@ -16,7 +16,8 @@ import (
 )
 
 // removeLocks removes the lock files of runsc for a container and its sandbox
-// once neither has a state. After a shim's death containerd deletes a pod's
+// once neither has a state, and the control socket of a sandbox that died while
+// it was made. After a shim's death containerd deletes a pod's
 // containers side by side, and a runsc that comes late makes the sandbox's lock
 // anew: gvisor.dev/gvisor runsc/container/state_file.go.
 func removeLocks(dir, namespace, id string) error {
@@ -43,25 +44,15 @@ func removeLocks(dir, namespace, id string) error {
 		if _, err := os.Lstat(name + ".state"); !errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		if err := os.Remove(name + ".lock"); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("remove runsc's lock: %w", err)
-		}
+		left := []string{name + ".lock"}
 		if container == sandbox {
-			if err := removeControlSocket(filepath.Join(root, namespace), sandbox); err != nil {
-				return err
+			left = append(left, filepath.Join(root, namespace, "runsc-"+sandbox+".sock"))
+		}
+		for _, file := range left {
+			if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return fmt.Errorf("remove what runsc left: %w", err)
 			}
 		}
-	}
-	return nil
-}
-
-// removeControlSocket removes a sandbox's socket below runsc's root, which stays
-// when runsc is killed before it has written the sandbox's state:
-// gvisor.dev/gvisor runsc/sandbox/sandbox.go:controlSocketName.
-func removeControlSocket(root, sandbox string) error {
-	err := os.Remove(filepath.Join(root, "runsc-"+sandbox+".sock"))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("remove runsc's control socket: %w", err)
 	}
 	return nil
 }

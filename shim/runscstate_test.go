@@ -47,14 +47,14 @@ func TestDeleteRemovesLocksWithoutAState(t *testing.T) {
 		}
 		return names
 	}
-	alive := []string{"box_sandbox:box.lock", "box_sandbox:box.state", "other_sandbox:box.lock"}
+	alive := []string{"box_sandbox:box.lock", "box_sandbox:box.state", "other_sandbox:box.lock", "runsc-box.sock", "runsc-other.sock"}
 	if got := remains(append(alive, "app_sandbox:box.lock")...); !slices.Equal(got, alive) {
 		t.Errorf("with a living sandbox: %v remain, want %v", got, alive)
 	}
 	if err := os.Remove(filepath.Join(files, "box_sandbox:box.state")); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := remains(), []string{"other_sandbox:box.lock"}; !slices.Equal(got, want) {
+	if got, want := remains(), []string{"other_sandbox:box.lock", "runsc-other.sock"}; !slices.Equal(got, want) {
 		t.Errorf("without one: %v remain, want %v", got, want)
 	}
 }

@@ -67,15 +67,18 @@ func (s *Service) Create(ctx context.Context, r *taskapi.CreateTaskRequest) (*ta
 		return nil, errgrpc.ToGRPC(err)
 	}
 	defer s.end(r.ID, c)
-	if err := s.prepare(prepareCtx, r); err != nil {
+	err = s.prepare(prepareCtx, r)
+	if err == nil {
+		err = s.handOff(prepareCtx, c)
+	}
+	if err != nil {
 		err = explain(prepareCtx, err)
 		log.G(ctx).WithError(err).WithField("id", r.ID).Error("prepare the bundle")
 		if isGone(ctx) {
 			s.leave(ctx, r.ID)
+		} else {
+			s.leaveLater(ctx, r.ID)
 		}
-		return nil, errgrpc.ToGRPC(err)
-	}
-	if err := s.handOff(prepareCtx, c); err != nil {
 		return nil, errgrpc.ToGRPC(err)
 	}
 	outliving, cancel := outlive(ctx, callGrace)
@@ -148,6 +151,19 @@ func (s *Service) leave(ctx context.Context, id string) {
 	if _, err := s.TaskServiceExt.Shutdown(context.WithoutCancel(ctx), &taskapi.ShutdownRequest{ID: id}); err != nil {
 		log.G(ctx).WithError(err).Error("shut down after the caller went away")
 	}
+}
+
+// orphanTime is how long a process waits to be shut down after a failed Create.
+var orphanTime = 10 * time.Second
+
+// leaveLater is for a caller that dies between the calls by which it cleans up:
+// the one that follows it may take the process for a pod's, and let it live.
+func (s *Service) leaveLater(ctx context.Context, id string) {
+	time.AfterFunc(orphanTime, func() {
+		if len(s.inProgress()) == 0 {
+			s.leave(ctx, id)
+		}
+	})
 }
 
 // prepare does what this shim exists for, by the kind of container.

@@ -159,6 +159,19 @@ func TestShutdownWaitsForPreparations(t *testing.T) {
 	}
 }
 
+func TestAFailedCreateIsNotOutlivedForLong(t *testing.T) {
+	previous := orphanTime
+	orphanTime = time.Millisecond
+	t.Cleanup(func() { orphanTime = previous })
+	s, n := newTestService()
+	if _, err := s.Create(t.Context(), &taskapi.CreateTaskRequest{ID: "box", Bundle: t.TempDir()}); err == nil {
+		t.Fatal("an empty bundle was taken")
+	}
+	if got := <-n.calls; got != "Shutdown" { // which gVisor's service refuses while it has containers
+		t.Errorf("got %s", got)
+	}
+}
+
 func TestOneContainerIsCreatedOnce(t *testing.T) {
 	s, _ := newTestService()
 	_, c, err := s.begin(t.Context(), "box")

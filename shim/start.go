@@ -87,6 +87,9 @@ func groupOf(id string, grouping bool) (string, error) {
 	if err := json.Unmarshal(data, &spec); err != nil {
 		return "", fmt.Errorf("read the bundle's config.json: %w", err)
 	}
+	if err := bundle.CheckFacts(spec.Annotations); err != nil {
+		return "", err
+	}
 	if sandbox, ok := bundle.SandboxID(spec.Annotations); ok {
 		return sandbox, nil
 	}

@@ -3,14 +3,12 @@
 package shim
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -22,25 +20,16 @@ import (
 // group while there is one, for a `delete` after the shim's death.
 const workerFile = "sedna-worker.json"
 
-// workerProcess names one process for good: a pid alone is given away again.
-type workerProcess struct {
-	PID int `json:"pid,omitempty"` // 0 before there is one
-	// Start is field 22 of /proc/PID/stat: clock ticks since boot.
-	Start string        `json:"start,omitempty"`
-	Group *worker.Group `json:"group,omitempty"`
+// workerNote is what workerFile holds. PID is 0 before there is a process.
+type workerNote struct {
+	worker.Process
+	Sandbox string        `json:"sandbox,omitempty"` // its id
+	Group   *worker.Group `json:"group,omitempty"`
 }
 
-// noteWorker writes workerFile, before the group is made and again when the
-// process runs.
-func noteWorker(bundle string, pid int, group *worker.Group) error {
-	w := workerProcess{PID: pid, Group: group}
-	if pid != 0 {
-		start, err := startTime(pid)
-		if err != nil {
-			return fmt.Errorf("look at the worker: %w", err)
-		}
-		w.Start = start
-	}
+// save writes workerFile: before anything is made, and again when the process
+// runs.
+func (w workerNote) save(bundle string) error {
 	data, err := json.Marshal(w)
 	if err != nil {
 		return err
@@ -65,7 +54,7 @@ func removeWorker(bundle string) error {
 	} else if err != nil {
 		return fmt.Errorf("look for a worker: %w", err)
 	}
-	var w workerProcess
+	var w workerNote
 	if err := json.Unmarshal(data, &w); err != nil {
 		return fmt.Errorf("read %s: %w", workerFile, err)
 	}
@@ -77,6 +66,9 @@ func removeWorker(bundle string) error {
 			return err
 		}
 	}
+	if err := removeRunning(w.Sandbox); err != nil {
+		return err
+	}
 	return forgetWorker(bundle)
 }
 
@@ -84,7 +76,7 @@ func removeWorker(bundle string) error {
 const killTime = 2 * time.Second
 
 // end kills the process and waits until it is gone.
-func (w workerProcess) end() error {
+func (w workerNote) end() error {
 	if w.PID == 0 {
 		return nil
 	}
@@ -96,7 +88,7 @@ func (w workerProcess) end() error {
 	}
 	defer unix.Close(fd)
 	// The descriptor holds the process; only now is its start time worth asking.
-	if start, err := startTime(w.PID); err != nil || start != w.Start {
+	if !w.Runs() {
 		return nil
 	}
 	if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
@@ -117,19 +109,4 @@ func (w workerProcess) end() error {
 			return fmt.Errorf("wait for the worker's process %d: %w", w.PID, err)
 		}
 	}
-}
-
-// startTime returns when a process was started, in the kernel's words.
-func startTime(pid int) (string, error) {
-	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return "", err
-	}
-	// The second field is the name in parentheses and may hold anything.
-	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-	const start = 22 - 3 // the third field is the first here
-	if len(fields) <= start {
-		return "", fmt.Errorf("/proc/%d/stat has %d fields", pid, len(fields))
-	}
-	return string(fields[start]), nil
 }

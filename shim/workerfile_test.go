@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sedna-io/containerd-shim-sedna/storage/worker"
 )
 
 // sleeper is a process to be ended, or not.
@@ -26,7 +28,11 @@ func sleeper(t *testing.T) *exec.Cmd {
 func TestDeleteEndsTheWorkerOfADeadShim(t *testing.T) {
 	dir := t.TempDir()
 	cmd := sleeper(t)
-	if err := noteWorker(dir, cmd.Process.Pid, nil); err != nil {
+	process, err := worker.ProcessOf(cmd.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := (workerNote{Process: process}).save(dir); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 { // again and again
@@ -45,7 +51,7 @@ func TestDeleteEndsTheWorkerOfADeadShim(t *testing.T) {
 func TestDeleteSparesAProcessThatGotTheWorkersPID(t *testing.T) {
 	dir := t.TempDir()
 	cmd := sleeper(t)
-	data, err := json.Marshal(workerProcess{PID: cmd.Process.Pid, Start: "1"})
+	data, err := json.Marshal(workerNote{Process: worker.Process{PID: cmd.Process.Pid, Start: "1"}})
 	if err != nil {
 		t.Fatal(err)
 	}

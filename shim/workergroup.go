@@ -16,6 +16,7 @@ import (
 // on a node where there can't be one.
 type workerGroup struct {
 	bundle string
+	id     string // of the sandbox
 	log    *log.Entry
 	memory config.Size   // the node's limit
 	group  *worker.Group // nil where none can be named
@@ -26,13 +27,13 @@ type workerGroup struct {
 // fails gets a warning: its pods shall start all the same.
 func (p *sandbox) groupFor(dir string) (*workerGroup, error) {
 	limits := p.cfg.Storage.Limits
-	g := &workerGroup{bundle: p.bundle.Dir, log: p.log, memory: limits.Memory}
+	g := &workerGroup{bundle: p.bundle.Dir, id: p.pod.SandboxID, log: p.log, memory: limits.Memory}
 	group, err := worker.NewGroup(cgroupRoot, p.pod.CgroupsPath, p.pod.SandboxID)
 	if err != nil {
 		p.log.WithError(err).Warn("the download worker has no limits of its own")
 		return g, nil
 	}
-	if err := noteWorker(g.bundle, 0, group); err != nil {
+	if err := (workerNote{Sandbox: g.id, Group: group}).save(g.bundle); err != nil {
 		return nil, err
 	}
 	g.group = group
@@ -48,14 +49,14 @@ func (p *sandbox) groupFor(dir string) (*workerGroup, error) {
 }
 
 // take puts the worker into the group, before it has its request.
-func (g *workerGroup) take(pid int) error {
-	if err := noteWorker(g.bundle, pid, g.group); err != nil {
+func (g *workerGroup) take(process worker.Process) error {
+	if err := (workerNote{Process: process, Sandbox: g.id, Group: g.group}).save(g.bundle); err != nil {
 		return err
 	}
 	if !g.made {
 		return nil
 	}
-	if err := g.group.Add(pid); err != nil {
+	if err := g.group.Add(process.PID); err != nil {
 		g.log.WithError(err).Warn("the download worker has no limits of its own")
 	}
 	return nil

@@ -14,6 +14,7 @@ import (
 
 	"github.com/sedna-io/containerd-shim-sedna/internal/config"
 	"github.com/sedna-io/containerd-shim-sedna/shim/bundle"
+	"github.com/sedna-io/containerd-shim-sedna/storage/worker"
 )
 
 func TestTheErrorNamesWhoGaveAWorkerTooLittle(t *testing.T) {
@@ -51,7 +52,7 @@ func TestANodeWithoutControlGroupsStillDownloads(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := g.take(os.Getpid()); err != nil {
+	if err := g.take(worker.Process{PID: os.Getpid()}); err != nil {
 		t.Error(err)
 	}
 	failed := errors.New("failed")

@@ -314,6 +314,9 @@ func TestLimitsHold(t *testing.T) {
 				t.Errorf("error is %v, want %q", err, tt.says)
 			}
 			wantNothing(t, dir)
+			if left, _ := filepath.Glob(filepath.Join(dir, ".sedna/*")); len(left) > 1 {
+				t.Errorf("left over are %v", left)
+			}
 		})
 	}
 }
@@ -344,6 +347,9 @@ func TestAFullVolumeIsSaidInWords(t *testing.T) {
 				t.Errorf("error is %v, want %q", err, tt.says)
 			}
 			wantNothing(t, dir)
+			if left, _ := filepath.Glob(filepath.Join(dir, ".sedna/*")); len(left) > 1 {
+				t.Errorf("left over are %v", left)
+			}
 		})
 	}
 }

@@ -43,7 +43,10 @@ func (e *engine) open(ctx context.Context, j job) error {
 	if err := e.alone(t.dataName()); err != nil {
 		return err
 	}
-	if !e.goOn(t) {
+	if !e.goOn(ctx, t) {
+		if ctx.Err() != nil {
+			return context.Cause(ctx) // before what is there is given up
+		}
 		f, err := e.tree.Create(t.dataName())
 		if err != nil {
 			return e.space.explain(err)
@@ -59,12 +62,12 @@ func (e *engine) open(ctx context.Context, j job) error {
 			}
 		}
 	}
-	t.consumer = e.consume(t)
+	t.consumer = e.consume(ctx, t)
 	e.mu.Lock()
 	t.ctx, t.cancel = context.WithCancelCause(ctx)
 	complete := t.mode == parallel && t.idle()
 	if complete {
-		e.finishing++
+		e.finishing[t] = true
 	} else {
 		e.transfers = append(e.transfers, t)
 	}
@@ -90,11 +93,11 @@ func (e *engine) alone(name string) error {
 
 // goOn takes over what an earlier run has fetched of the very same object. In
 // a volume that containers may write, only a digest proves such bytes.
-func (e *engine) goOn(t *transfer) bool {
+func (e *engine) goOn(ctx context.Context, t *transfer) bool {
 	if e.req.Writable && t.item.Digest == "" {
 		return false
 	}
-	r := resume(e.tree, t.dataName(), t.logName(), t.obj.Key, t.item.Digest)
+	r := resume(ctx, e.tree, t.dataName(), t.logName(), t.obj.Key, t.item.Digest)
 	if r == nil {
 		return false
 	}

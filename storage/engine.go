@@ -20,7 +20,7 @@ const (
 	// files whole, little if it has to be asked for again.
 	firstPart = 4 << 20
 	minPart   = 1 << 20
-	maxPart   = 64 << 20
+	maxPart   = 256 << 20
 	// wholeSize is up to what size an object is fetched by one plain request.
 	wholeSize = firstPart
 	// maxQueue is how far listings may run ahead.
@@ -49,10 +49,11 @@ type engine struct {
 	tuner   *tuner
 	speed   *throttle
 
-	cancel context.CancelCauseFunc
-	shared bool // see Shared
-	every  time.Duration
-	watch  func([]FileProgress) // nil for nobody
+	cancel  context.CancelCauseFunc
+	readers sync.WaitGroup // consumers
+	shared  bool           // see Shared
+	every   time.Duration
+	watch   func([]FileProgress) // nil for nobody
 
 	bytes, fetched, files, expected atomic.Int64
 	names                           atomic.Int64 // given to files of .sedna
@@ -64,7 +65,7 @@ type engine struct {
 	transfers []*transfer                   // in the order they were begun
 	ready     []func(context.Context) error // placements
 	active    int                           // workers at work
-	finishing int                           // transfers being checked and unpacked
+	finishing map[*transfer]bool            // being checked and unpacked
 	err       error                         // the first failure
 	owners    map[string]int                // who placed what, where archives merge
 	opened    map[string]bool               // partial files by name
@@ -89,7 +90,7 @@ func (e *engine) next() func(context.Context) error {
 }
 
 func (e *engine) done() bool {
-	return e.listing == 0 && e.active == 0 && e.finishing == 0 &&
+	return e.listing == 0 && e.active == 0 && len(e.finishing) == 0 &&
 		len(e.queue) == 0 && len(e.transfers) == 0 && len(e.ready) == 0
 }
 
@@ -119,14 +120,16 @@ func (e *engine) pick() func(context.Context) error {
 	return func(ctx context.Context) error { return e.begin(ctx, j) }
 }
 
-// partSize is how much to ask for at once: about half a second's worth of one
-// connection, so that a lost one costs little and the last ones end together.
+// partSize is how much to ask for at once: some seconds' worth of one
+// connection, and no more than its share of what is left. A part that is lost
+// midway keeps what has come, and one that takes too long is stolen from, so
+// that nothing speaks for small ones.
 func (e *engine) partSize(t *transfer) int64 {
-	n := e.tuner.perConnection() / 2
+	n := 2 * e.tuner.perConnection()
 	if n == 0 {
 		n = firstPart
 	}
-	n = min(n, t.todo.sum()/int64(2*e.tuner.limit()))
+	n = min(n, t.todo.sum()/int64(e.tuner.limit()))
 	return max(minPart, min(n, maxPart)) &^ (64<<10 - 1)
 }
 
@@ -160,6 +163,9 @@ func (e *engine) fail(err error) {
 	for _, t := range e.transfers {
 		t.end()
 	}
+	for t := range e.finishing {
+		t.end()
+	}
 	e.changed.Broadcast()
 }
 
@@ -187,11 +193,13 @@ func (e *engine) run(ctx context.Context, workers int) error {
 	tune()
 	tuning.Wait()
 	e.mu.Lock()
-	defer e.mu.Unlock()
 	for _, t := range e.transfers {
 		t.close()
 	}
-	return e.err
+	err := e.err
+	e.mu.Unlock()
+	e.readers.Wait()
+	return err
 }
 
 // list queues an item's objects.

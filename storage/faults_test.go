@@ -78,6 +78,10 @@ func faults() []fault {
 		{name: "and a short one is found by the digest", choose: always(storagetest.Old(1 << 20)), digest: true, err: "its digest is sha256:", kind: errdefs.ErrDataLoss, noETag: true},
 		{name: "ignored ranges are one stream", choose: always(storagetest.IgnoreRange())},
 		{name: "ranges ignored later are one stream", choose: ranged(storagetest.IgnoreRange())},
+		{name: "an empty part passes once", choose: first(1, storagetest.ShortPart(0))},
+		{name: "a short part is gone on with", choose: first(3, storagetest.ShortPart(100_000))},
+		{name: "parts that are always empty fail", choose: always(storagetest.ShortPart(0)), err: "less than the part", kind: errdefs.ErrDataLoss},
+		{name: "parts of a byte each fail", choose: always(storagetest.ShortPart(1)), err: "less than the part", kind: errdefs.ErrDataLoss},
 		{name: "a shifted part fails", choose: ranged(storagetest.Shifted(512)), err: "sent the part from byte", kind: errdefs.ErrDataLoss},
 		{name: "a part shifted once passes", choose: func(n int, r *http.Request) storagetest.Fault {
 			if n == 3 {
@@ -257,6 +261,7 @@ func TestSmallObjectsOverS3MeetFaultsToo(t *testing.T) {
 		{"forbidden", always(storagetest.Status(403, "")), "403"},
 		{"lasting cut", always(storagetest.Cut(10)), "in the middle"},
 		{"a web page", always(storagetest.Page()), "no ETag"},
+		{"longer than announced", always(storagetest.Longer(10)), "longer than"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

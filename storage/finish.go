@@ -28,19 +28,19 @@ type consumer struct {
 }
 
 // consume starts what reads along; nil if nobody needs to.
-func (e *engine) consume(t *transfer) *consumer {
+func (e *engine) consume(ctx context.Context, t *transfer) *consumer {
 	inOrder := t.item.Archive != plan.NoArchive && t.item.Archive != plan.Zip
 	if t.item.Digest == "" && !inOrder && t.obj.Sum.Hash() == nil {
 		return nil
 	}
 	c := &consumer{done: make(chan struct{})}
-	go func() {
+	e.readers.Go(func() {
 		defer close(c.done)
 		for {
 			e.mu.Lock()
 			offered := t.obj.Sum // of this generation
 			e.mu.Unlock()
-			err := e.consumeOnce(t, c, inOrder, offered)
+			err := e.consumeOnce(ctx, t, c, inOrder, offered)
 			if errors.Is(err, errAgain) {
 				continue
 			}
@@ -49,11 +49,11 @@ func (e *engine) consume(t *transfer) *consumer {
 			}
 			return
 		}
-	}()
+	})
 	return c
 }
 
-func (e *engine) consumeOnce(t *transfer, c *consumer, unpacking bool, offered source.Checksum) error {
+func (e *engine) consumeOnce(ctx context.Context, t *transfer, c *consumer, unpacking bool, offered source.Checksum) error {
 	sum := sha256.New()
 	var in io.Reader = t.follow()
 	if t.item.Digest != "" {
@@ -65,7 +65,7 @@ func (e *engine) consumeOnce(t *transfer, c *consumer, unpacking bool, offered s
 	}
 	if unpacking {
 		c.tree.discard(e)
-		c.tree, c.err = e.unpackStream(t, in)
+		c.tree, c.err = e.unpackStream(ctx, t, in)
 		if errors.Is(c.err, errAgain) {
 			return errAgain
 		}
@@ -101,7 +101,7 @@ func (e *engine) complete(ctx context.Context, t *transfer) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.active++
-	e.finishing--
+	delete(e.finishing, t)
 	e.changed.Broadcast()
 	return itemError(t.item, err)
 }
@@ -132,7 +132,7 @@ func (e *engine) finish(ctx context.Context, t *transfer) error {
 		}
 	}
 	if t.item.Archive != plan.NoArchive {
-		return e.finishArchive(t, digest)
+		return e.finishArchive(ctx, t, digest)
 	}
 	if !e.space.memory {
 		if err := unix.Fdatasync(int(t.file.Fd())); err != nil {
@@ -167,7 +167,7 @@ func (e *engine) mismatch(ctx context.Context, t *transfer, err *source.Error) e
 	t.resumed = false
 	t.mode, t.obj.Validator, t.tries = stream, "", 0
 	e.beginAgain(ctx, t)
-	t.consumer = e.consume(t)
+	t.consumer = e.consume(ctx, t)
 	e.transfers = append(e.transfers, t)
 	e.changed.Broadcast()
 	return nil

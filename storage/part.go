@@ -252,15 +252,12 @@ func (e *engine) settle(ctx context.Context, t *transfer, p *part, moved bool, e
 
 // decide acts on a part's error; what it returns ends everything. Callers hold mu.
 func (e *engine) decide(ctx context.Context, t *transfer, p *part, moved bool, err error) error {
+	if err == nil && p.off < p.end && !moved {
+		err = errShort
+	}
 	switch {
 	case err == nil:
 		if p.off < p.end {
-			if !moved {
-				p.tries++
-			}
-			if p.tries >= e.retry.Tries {
-				return &source.Error{Kind: errdefs.ErrDataLoss, Why: "the server sends empty parts"}
-			}
 			t.todo.add(p.span)
 		}
 		return nil
@@ -371,7 +368,14 @@ func (e *engine) leave(t *transfer) {
 			break
 		}
 	}
-	e.finishing++
+	e.finishing[t] = true
+}
+
+// errShort is for a part that ends properly after next to nothing: asking on and
+// on would bring the file never, and the server a storm.
+var errShort = &source.Error{
+	Kind: errdefs.ErrDataLoss, Transient: true, Why: "the server sends less than the part that it announces",
+	Hint: "the server, or a proxy before it, is at fault",
 }
 
 // errPage is for a login or error page in place of a file.

@@ -4,6 +4,7 @@ package storage
 
 import (
 	"bufio"
+	"context"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -99,7 +100,7 @@ type resumed struct {
 
 // resume looks for a partial file and its log, and reads through what the log
 // says; nil where there's none to go on from.
-func resume(t *place.Tree, dataName, logName, key, digest string) *resumed {
+func resume(ctx context.Context, t *place.Tree, dataName, logName, key, digest string) *resumed {
 	lf, err := t.Reopen(logName)
 	if err != nil {
 		return nil
@@ -117,7 +118,11 @@ func resume(t *place.Tree, dataName, logName, key, digest string) *resumed {
 		lf.Close()
 		return nil
 	}
-	good := r.prove(lines)
+	good := r.prove(ctx, lines)
+	if ctx.Err() != nil {
+		r.close() // the rest of the log is as good as before
+		return nil
+	}
 	// What follows the last good record would hide all later ones.
 	end := int64(len(line)) + good*recordSize
 	if lf.Truncate(end) != nil {
@@ -133,12 +138,12 @@ func resume(t *place.Tree, dataName, logName, key, digest string) *resumed {
 
 // prove takes each record whose data has the right sum, and returns how many
 // records are whole.
-func (r *resumed) prove(records io.Reader) (whole int64) {
+func (r *resumed) prove(ctx context.Context, records io.Reader) (whole int64) {
 	var rec [recordSize]byte
 	buf := getBuffer()
 	defer putBuffer(buf)
 	for {
-		if _, err := io.ReadFull(records, rec[:]); err != nil {
+		if _, err := io.ReadFull(records, rec[:]); err != nil || ctx.Err() != nil {
 			return whole
 		}
 		if binary.LittleEndian.Uint32(rec[16:]) != crc32.Checksum(rec[:16], castagnoli) {

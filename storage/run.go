@@ -4,6 +4,7 @@ package storage
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -71,7 +72,7 @@ func Run(ctx context.Context, root *os.Root, req worker.Request, emit func(worke
 	err = e.run(ctx, concurrency(&req))
 	stop()
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, e.sweep(err))
 	}
 	if err := tree.Sync(); err != nil {
 		return nil, err
@@ -131,7 +132,7 @@ func newEngine(tree *place.Tree, network *ranged.Network, req *worker.Request) (
 	e := &engine{
 		every: beat, tree: tree, network: network, retry: &network.Retry, req: req, before: &past{}, listing: len(req.Items),
 		items: make([]itemState, len(req.Items)), tuner: newTuner(concurrency(req)),
-		speed: &throttle{rate: req.Limits.Bandwidth}, owners: map[string]int{}, opened: map[string]bool{},
+		speed: &throttle{rate: req.Limits.Bandwidth}, owners: map[string]int{}, opened: map[string]bool{}, finishing: map[*transfer]bool{},
 	}
 	e.changed = sync.NewCond(&e.mu)
 	var err error
@@ -151,17 +152,30 @@ func (e *engine) tidy() error {
 			return err
 		}
 	}
+	return e.clear(func(mine bool) bool { return mine || e.shared })
+}
+
+// sweep removes what a failed run can't go on from: files under no lasting
+// name, and partial ones too where they take space that isn't there.
+func (e *engine) sweep(why error) error {
+	full := errors.Is(why, errdefs.ErrResourceExhausted)
+	return e.clear(func(mine bool) bool { return !mine || !full })
+}
+
+// clear removes everything from .sedna but the journal and those partial files
+// that keep wants; mine are those of this request.
+func (e *engine) clear(keep func(mine bool) bool) error {
 	names, err := e.tree.Staged()
 	if err != nil {
 		return fmt.Errorf("look into %s: %w", place.Folder, err)
 	}
-	keep := map[string]bool{journalName: true}
+	mine := map[string]bool{}
 	for i := range e.req.Items {
-		keep[itemKey(&e.req.Items[i])[:itemPrefix]] = true
+		mine[itemKey(&e.req.Items[i])[:itemPrefix]] = true
 	}
 	for _, name := range names {
 		partial := strings.HasSuffix(name, dataEnding) || strings.HasSuffix(name, logEnding)
-		if keep[name] || partial && (e.shared || keep[name[:min(len(name), itemPrefix)]]) {
+		if name == journalName || partial && keep(mine[name[:min(len(name), itemPrefix)]]) {
 			continue
 		}
 		if err := e.tree.Discard(name); err != nil {

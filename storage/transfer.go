@@ -272,12 +272,12 @@ func (f *follower) wait() (int64, error) {
 		switch {
 		case t.gen != f.gen:
 			return 0, errAgain
+		case t.over:
+			return 0, context.Canceled
 		case front > f.off:
 			return front - f.off, nil
 		case t.size >= 0 && f.off >= t.size:
 			return 0, io.EOF
-		case t.over:
-			return 0, context.Canceled
 		}
 		t.moved.Wait()
 	}

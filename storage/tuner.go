@@ -29,6 +29,9 @@ const (
 	// and fast, in bytes per second, is a connection that isn't either.
 	busy = 0.85
 	fast = 120e6
+	// plenty, in bytes per second of all of them, is near what a worker's core
+	// can take.
+	plenty = 600e6
 	// late is a tick that others kept from the processor: it is what is short.
 	late = tick * 5 / 4
 )
@@ -95,7 +98,7 @@ func (t *tuner) run(ctx context.Context, e *engine) {
 		case s.ramp && seconds >= late.Seconds():
 			// What is short can't be told now, but that the processor is.
 		case active >= before && now.score > last.score:
-			idle := now.cpu-last.cpu < busy*seconds && t.rate.Load() < fast
+			idle := now.cpu-last.cpu < busy*seconds && t.rate.Load() < fast && float64(now.bytes-last.bytes) < plenty*seconds
 			t.now.Store(s.step(before, t.max, now, !idle))
 		default:
 			s.begin(now) // what happens now says nothing about the limit

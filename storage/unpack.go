@@ -17,6 +17,7 @@ import (
 // unpack collects an archive's entries: files in .sedna under names of ours,
 // the rest in memory. Nothing is placed before all of it is known to be good.
 type unpack struct {
+	ctx     context.Context // of the run: an archive may take long
 	e       *engine
 	entries []unpacked
 	files   map[string]int // index of a file's latest entry, by path
@@ -31,8 +32,8 @@ type unpacked struct {
 	over   bool // a later entry has its path
 }
 
-func (e *engine) unpackStream(t *transfer, in io.Reader) (*unpack, error) {
-	u := &unpack{e: e, files: map[string]int{}}
+func (e *engine) unpackStream(ctx context.Context, t *transfer, in io.Reader) (*unpack, error) {
+	u := &unpack{ctx: ctx, e: e, files: map[string]int{}}
 	return u, archive.Stream(t.item.Archive, in, e.archiveLimits(), u)
 }
 
@@ -60,7 +61,7 @@ func (u *unpack) File(p string, executable bool, r io.Reader) error {
 	u.replace(p, unpacked{path: p, file: &staged{name: name}})
 	buf := getBuffer()
 	defer putBuffer(buf)
-	to := &spaceWriter{u.e.space, f, nil}
+	to := &spaceWriter{ctx: u.ctx, space: u.e.space, w: f}
 	n, err := io.CopyBuffer(to, struct{ io.Reader }{r}, *buf)
 	if to.err != nil {
 		return archive.SinkError(to.err)
@@ -106,12 +107,16 @@ func (u *unpack) Link(p, old string) error {
 
 // spaceWriter keeps unpacked bytes within the run's limits.
 type spaceWriter struct {
+	ctx   context.Context
 	space *space
 	w     io.Writer
 	err   error
 }
 
 func (w *spaceWriter) Write(p []byte) (int, error) {
+	if w.err = context.Cause(w.ctx); w.err != nil {
+		return 0, w.err
+	}
 	if w.err = w.space.more(int64(len(p))); w.err != nil {
 		return 0, w.err
 	}
@@ -135,11 +140,11 @@ func (u *unpack) discard(e *engine) {
 }
 
 // finishArchive has a whole archive's entries placed.
-func (e *engine) finishArchive(t *transfer, digest string) error {
+func (e *engine) finishArchive(ctx context.Context, t *transfer, digest string) error {
 	defer t.close()
 	u := (*unpack)(nil)
 	if t.item.Archive == plan.Zip {
-		u = &unpack{e: e, files: map[string]int{}}
+		u = &unpack{ctx: ctx, e: e, files: map[string]int{}}
 		if err := archive.Unzip(t.file, t.total(), e.archiveLimits(), u); err != nil {
 			u.discard(e)
 			return e.space.explain(err)

@@ -127,8 +127,12 @@ func (o *fetchOptions) run(ctx context.Context, urls []string, dir string, out, 
 func (o *fetchOptions) failed(ctx context.Context, err error, v view, out io.Writer) error {
 	if ctx.Err() != nil {
 		err = interrupted(v.sofar())
-	} else if errors.Is(err, errdefs.ErrUnavailable) {
-		err = fmt.Errorf("%w; what has arrived is kept, and the same command goes on from there", err)
+	} else {
+		text := byFlags.Replace(err.Error())
+		if errors.Is(err, errdefs.ErrUnavailable) {
+			text += "; what has arrived is kept, and the same command goes on from there"
+		}
+		err = &reworded{text, err}
 	}
 	if !o.json {
 		return err
@@ -139,6 +143,24 @@ func (o *fetchOptions) failed(ctx context.Context, err error, v view, out io.Wri
 	}
 	return errTold
 }
+
+// byFlags says by flags what errors tell pods to say by annotations.
+var byFlags = strings.NewReplacer(
+	"name a volume with credentials in the annotation storage.sedna.io/secret", "give credentials in the environment or by --secret-dir",
+	"put its CA into the secret as ca.crt, or into the node's [storage] ca_file", "name its CA by --ca-file",
+	"storage.sedna.io/s3-region", "--region",
+	`s3-usehttps "0" for S3`, "--s3-usehttps 0 for S3",
+	`set unpack to "never"`, "use --unpack never",
+)
+
+// reworded is an error in other words.
+type reworded struct {
+	text string
+	err  error
+}
+
+func (r *reworded) Error() string { return r.text }
+func (r *reworded) Unwrap() error { return r.err }
 
 // interrupted is the error of a person's Ctrl-C, with how far it got.
 type interrupted string

@@ -170,7 +170,7 @@ func TestFetchTakesCredentialsFromWhereTheyAre(t *testing.T) {
 		}
 	}
 	args := []string{"fetch", "--endpoint", "http://" + g.Addr, "s3://models/f"}
-	if _, _, err := sedna(t.Context(), append(args, t.TempDir())...); err == nil || !strings.Contains(err.Error(), "anonymous") {
+	if _, _, err := sedna(t.Context(), append(args, t.TempDir())...); err == nil || !strings.Contains(err.Error(), "anonymous") || !strings.Contains(err.Error(), "--secret-dir") {
 		t.Errorf("without credentials: %v", err)
 	}
 	if _, _, err := sedna(t.Context(), append(args, "--secret-dir", secret, t.TempDir())...); err != nil {

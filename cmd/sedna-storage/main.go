@@ -64,6 +64,6 @@ func newRoot() *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())}
 	})
-	root.AddCommand(newWorker(), newFetch(), newInit(), newPlan())
+	root.AddCommand(newWorker(), newFetch(), newInit(), newPlan(), newPS())
 	return root
 }

@@ -103,9 +103,33 @@ func SandboxID(annotations map[string]string) (string, bool) {
 	return "", false
 }
 
+// CheckFacts refuses annotations in which two CRI implementations say what the
+// container is. One of them is the pod's author: CRI-O hands on whatever a pod
+// is annotated with, and runsc, which asks for containerd's keys first, would
+// put the container into the sandbox of another pod.
+func CheckFacts(annotations map[string]string) error {
+	has := func(keys ...string) string {
+		for _, k := range keys {
+			if _, ok := annotations[k]; ok {
+				return k
+			}
+		}
+		return ""
+	}
+	one := has(containerd.kind, containerd.sandboxID, containerd.uid, containerdLogDirectory)
+	other := has(criO.kind, criO.sandboxID)
+	if one != "" && other != "" {
+		return fmt.Errorf("annotations %s and %s are those of two container runtimes: remove the one that the pod sets: %w", one, other, errdefs.ErrInvalidArgument)
+	}
+	return nil
+}
+
 // Pod tells which pod the bundle belongs to.
 func (b *Bundle) Pod() (Pod, error) {
 	a := b.Spec.Annotations
+	if err := CheckFacts(a); err != nil {
+		return Pod{}, err
+	}
 	kind, k, err := kindOf(a)
 	if err != nil {
 		return Pod{}, err

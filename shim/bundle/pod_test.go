@@ -83,6 +83,29 @@ func TestPodOfCRIO(t *testing.T) {
 	}
 }
 
+func TestAPodOfCRIOCannotSpeakForContainerd(t *testing.T) {
+	crio := map[string]string{
+		"io.kubernetes.cri-o.ContainerType": "sandbox",
+		"io.kubernetes.cri-o.SandboxID":     "s1",
+		"io.kubernetes.pod.uid":             uid,
+	}
+	for key, value := range map[string]string{
+		"io.kubernetes.cri.container-type":        "container",
+		"io.kubernetes.cri.sandbox-id":            "another-pods-sandbox",
+		"io.kubernetes.cri.sandbox-uid":           "another-pods-uid",
+		"io.kubernetes.cri.sandbox-log-directory": "/var/log/pods/another_pod_uid",
+	} {
+		a := maps.Clone(crio)
+		a[key] = value
+		if pod, err := podOf(a); !errdefs.IsInvalidArgument(err) || !strings.Contains(err.Error(), key) {
+			t.Errorf("%s: got %+v, %v", key, pod, err)
+		}
+	}
+	if _, err := podOf(crio); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestPodUID(t *testing.T) {
 	const logs, said, label = "io.kubernetes.cri.sandbox-log-directory", "io.kubernetes.cri.sandbox-uid", "io.kubernetes.pod.uid"
 	tests := map[string]struct {
@@ -149,6 +172,12 @@ func compareWithGVisor(t *testing.T, annotations map[string]string) {
 		t.Errorf("%v: sandbox id %q, %t", annotations, id, ok)
 	}
 	pod, err := podOf(annotations)
+	if CheckFacts(annotations) != nil {
+		if !errdefs.IsInvalidArgument(err) {
+			t.Errorf("%v: %v, %v", annotations, pod.Kind, err)
+		}
+		return
+	}
 	switch specutils.SpecContainerType(spec) {
 	case specutils.ContainerTypeSandbox:
 		if err != nil || pod.Kind != Sandbox {

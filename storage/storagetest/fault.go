@@ -263,31 +263,45 @@ func Cut(after int) Fault {
 	}
 }
 
+// unsized sends the head of an answer without a length, and returns its body.
+func unsized(w http.ResponseWriter, r *http.Request, good http.Handler) []byte {
+	rec := answer(r, good)
+	copyHead(w, rec)
+	w.Header().Del("Content-Length")
+	w.WriteHeader(rec.Code)
+	return rec.Body.Bytes()
+}
+
 // Chunked sends the body without saying its length.
-func Chunked() Fault {
+func Chunked() Fault { return Longer(0) }
+
+// Longer sends more bytes than there are, without saying how many.
+func Longer(more int) Fault {
 	return func(w http.ResponseWriter, r *http.Request, good http.Handler) {
-		rec := answer(withoutRange(r), good)
-		copyHead(w, rec)
-		w.Header().Del("Content-Length")
-		w.WriteHeader(rec.Code)
-		body := rec.Body.Bytes()
+		body := unsized(w, withoutRange(r), good)
 		_, _ = w.Write(body[:len(body)/2])
 		flush(w)
 		_, _ = w.Write(body[len(body)/2:])
+		_, _ = w.Write(make([]byte, more))
 	}
 }
 
 // ChunkedCut is Chunked without its end.
 func ChunkedCut(after int) Fault {
 	return func(w http.ResponseWriter, r *http.Request, good http.Handler) {
-		rec := answer(withoutRange(r), good)
-		copyHead(w, rec)
-		w.Header().Del("Content-Length")
-		w.WriteHeader(rec.Code)
-		body := rec.Body.Bytes()
+		body := unsized(w, withoutRange(r), good)
 		_, _ = w.Write(body[:min(after, len(body))])
 		flush(w)
 		abort()
+	}
+}
+
+// ShortPart sends only so many bytes of a part, and ends it properly.
+func ShortPart(bytes int) Fault {
+	return func(w http.ResponseWriter, r *http.Request, good http.Handler) {
+		body := unsized(w, r, good)
+		_, _ = w.Write(body[:min(bytes, len(body))])
+		flush(w)
 	}
 }
 

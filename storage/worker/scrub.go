@@ -85,4 +85,26 @@ func pairs(secrets []string) []string {
 
 func (s scrubber) string(text string) string { return s.replace.Replace(text) }
 
-func (s scrubber) bytes(text []byte) []byte { return []byte(s.replace.Replace(string(text))) }
+// event cleans what an event says in words. Its JSON can't be cleaned whole: a
+// secret may be a word of the protocol, or digits that stand in a number.
+func (s scrubber) event(e *Event) {
+	var texts []*string
+	if e.Progress != nil {
+		texts = append(texts, &e.Progress.Waiting, &e.Progress.Item)
+	}
+	if e.Log != nil {
+		texts = append(texts, &e.Log.Message)
+	}
+	if e.Failure != nil {
+		texts = append(texts, &e.Failure.Message)
+	}
+	if e.Report != nil {
+		for i := range e.Report.Items {
+			item := &e.Report.Items[i]
+			texts = append(texts, &item.URL, &item.Path)
+		}
+	}
+	for _, text := range texts {
+		*text = s.string(*text)
+	}
+}

@@ -234,10 +234,11 @@ func read(from io.Reader, clean scrubber, on func(Event)) (o outcome) {
 			return o
 		}
 		var e Event
-		if err := json.Unmarshal(clean.bytes(line), &e); err != nil {
+		if err := json.Unmarshal(line, &e); err != nil {
 			o.err = errors.New("the worker wrote a line that is no event")
 			return o
 		}
+		clean.event(&e)
 		switch {
 		case e.Report != nil:
 			o.report = e.Report

@@ -60,7 +60,7 @@ func fakeWorker(args []string) int {
 	switch req.Pod.Name {
 	case "report":
 		_ = out.Encode(Event{Progress: &Progress{Bytes: 5}})
-		_ = out.Encode(Event{Report: &Report{Bytes: 7}})
+		_ = out.Encode(Event{Report: &Report{Bytes: 7, Files: 1604800}})
 	case "failure":
 		_ = out.Encode(Event{Failure: &Failure{Kind: "not_found", Message: "no such bucket"}})
 		return 1
@@ -183,6 +183,22 @@ func TestRunReturnsTheReport(t *testing.T) {
 	}
 	if len(bytes) != 1 || bytes[0] != 5 {
 		t.Errorf("progress: got %v, want [5]", bytes)
+	}
+}
+
+func TestASecretThatIsAWordOfTheProtocolHidesNoReport(t *testing.T) {
+	for _, secret := range []string{"report", "progress", "604800"} {
+		u, err := plan.ParseURL("https://host/file?X-Amz-Expires=" + secret)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req := request(t, "report")
+		req.Items[0].URL = u
+		seen := false
+		report, err := command(t).Run(t.Context(), req, func(e Event) { seen = seen || e.Progress != nil })
+		if err != nil || report.Bytes != 7 || report.Files != 1604800 || !seen {
+			t.Errorf("%q: got %+v, %v, progress %t; want all of the report", secret, report, err, seen)
+		}
 	}
 }
 

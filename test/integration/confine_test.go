@@ -130,7 +130,7 @@ func TestPodWithLessMemoryThanItsDownloadNeedsIsTold(t *testing.T) {
 	server := n.Web(t)
 	pod := n.NewPod(t, node.PodSpec{
 		Volumes:     []node.Volume{downloadVolume()},
-		Annotations: asks(map[string]string{"model.url": server.File("/model.bin", []byte("x"))}),
+		Annotations: asks(map[string]string{"model.url": server.File("/model.bin", web.Bytes(64<<20))}),
 	})
 	var limited bool
 	for _, dir := range isolate.Cgroups(isolate.Cgroup()) {

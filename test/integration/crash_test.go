@@ -71,7 +71,7 @@ func (h halfway) succeeds(t *testing.T) {
 	noFinalFiles(t, h.TestPod)
 	// kubelet too asks again while containerd still holds the name of the
 	// attempt that it is cleaning up.
-	err := node.Poll(testutil.Context(t), 10*time.Second, func(context.Context) error {
+	err := node.Poll(testutil.Context(t), 30*time.Second, func(context.Context) error {
 		return noShimLeft()
 	})
 	if err != nil {

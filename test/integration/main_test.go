@@ -13,16 +13,17 @@ import (
 
 // Runtime handlers beside those of every node.
 const (
-	malformed  = "malformed"   // config.toml isn't TOML
-	unknownKey = "unknown-key" // config.toml has a key that nobody knows
-	wrongType  = "wrong-type"  // config.toml has a value of the wrong kind
-	noConfig   = "no-config"   // config.toml doesn't exist
-	hasty      = "hasty"       // gives up one second before a deadline
-	tight      = "tight"       // gives workers little memory
-	autoHints  = "auto-hints"  // hints every emptyDir
-	anyRoot    = "any-root"    // doesn't say where kubelet's root is
-	linkedRoot = "linked-root" // says a symbolic link
-	configured = "configured"  // config.toml is written by each test that uses it
+	malformed   = "malformed"    // config.toml isn't TOML
+	unknownKey  = "unknown-key"  // config.toml has a key that nobody knows
+	wrongType   = "wrong-type"   // config.toml has a value of the wrong kind
+	noConfig    = "no-config"    // config.toml doesn't exist
+	hasty       = "hasty"        // gives up one second before a deadline
+	tight       = "tight"        // gives workers little memory
+	nodeNetwork = "node-network" // downloads through the node's network
+	autoHints   = "auto-hints"   // hints every emptyDir
+	anyRoot     = "any-root"     // doesn't say where kubelet's root is
+	linkedRoot  = "linked-root"  // says a symbolic link
+	configured  = "configured"   // config.toml is written by each test that uses it
 )
 
 func TestMain(m *testing.M) {
@@ -33,6 +34,7 @@ func TestMain(m *testing.M) {
 		{Name: noConfig, ConfigPath: node.Dir + "/handlers/absent.toml"},
 		{Name: hasty, Config: "deadline_margin = \"1s\"\n"},
 		{Name: tight, Config: "[storage.limits]\nmemory = \"64MiB\"\n"},
+		{Name: nodeNetwork, Config: "[storage]\nnetwork = \"host\"\n"},
 		{Name: autoHints, Config: "[volumes]\nempty_dir = \"auto\"\n"},
 		{Name: anyRoot, Raw: true},
 		{Name: linkedRoot, Raw: true, Config: "[shim]\nkubelet_root = \"" + rootLink + "\"\n"},

@@ -20,18 +20,29 @@ type guard struct {
 }
 
 // hostDenied are reached from the node's own network only by those who have
-// no business there: they lead to the node itself and to the cloud's metadata.
+// no business there: they lead to the node itself and to its neighbours.
 var hostDenied = []netip.Prefix{
-	netip.MustParsePrefix("0.0.0.0/8"),          // "this" host: connects to loopback on Linux
-	netip.MustParsePrefix("127.0.0.0/8"),        // loopback
-	netip.MustParsePrefix("169.254.0.0/16"),     // link-local, and clouds' metadata
-	netip.MustParsePrefix("224.0.0.0/3"),        // multicast, reserved, broadcast
-	netip.MustParsePrefix("100.100.100.200/32"), // metadata of Alibaba Cloud
-	netip.MustParsePrefix("192.0.0.192/32"),     // metadata of Oracle Cloud Classic
-	netip.MustParsePrefix("::/127"),             // unspecified and loopback
-	netip.MustParsePrefix("fe80::/10"),          // link-local
-	netip.MustParsePrefix("fd00:ec2::254/128"),  // metadata of AWS
-	netip.MustParsePrefix("ff00::/8"),           // multicast
+	netip.MustParsePrefix("0.0.0.0/8"),      // "this" host: connects to loopback on Linux
+	netip.MustParsePrefix("127.0.0.0/8"),    // loopback
+	netip.MustParsePrefix("169.254.0.0/16"), // link-local
+	netip.MustParsePrefix("224.0.0.0/3"),    // multicast, reserved, broadcast
+	netip.MustParsePrefix("::/127"),         // unspecified and loopback
+	netip.MustParsePrefix("fe80::/10"),      // link-local
+	netip.MustParsePrefix("ff00::/8"),       // multicast
+}
+
+// metadata is where clouds hand out the keys of a node or of a pod. Nobody's
+// model lies there, and a node may deliver to it what comes out of a pod before
+// the pod's policies are in force.
+var metadata = []netip.Prefix{
+	netip.MustParsePrefix("169.254.169.254/32"), // AWS, Azure, Google and most others
+	netip.MustParsePrefix("169.254.170.2/32"),   // AWS: containers of ECS
+	netip.MustParsePrefix("169.254.170.23/32"),  // AWS: pods of EKS
+	netip.MustParsePrefix("100.100.100.200/32"), // Alibaba Cloud
+	netip.MustParsePrefix("192.0.0.192/32"),     // Oracle Cloud Classic
+	netip.MustParsePrefix("fd00:ec2::254/128"),  // AWS
+	netip.MustParsePrefix("fd00:ec2::23/128"),   // AWS: pods of EKS
+	netip.MustParsePrefix("fd20:ce::254/128"),   // Google
 }
 
 // embedded are ranges of IPv6 addresses that carry an IPv4 address at some
@@ -80,8 +91,11 @@ func (g *guard) check(a netip.Addr) error {
 		if in(g.deny, form) {
 			return denied(a, "the node's deny_cidrs")
 		}
+		if in(metadata, form) {
+			return denied(a, "clouds hand out keys there")
+		}
 		if g.host && in(hostDenied, form) {
-			return denied(a, "in the node's network, loopback, link-local and metadata addresses are denied")
+			return denied(a, "in the node's network, loopback and link-local addresses are denied")
 		}
 	}
 	return nil

@@ -42,6 +42,8 @@ func TestWhichAddressesMayBeDialled(t *testing.T) {
 		{"broadcast", host, "255.255.255.255", true},
 		{"loopback of a pod's own network", pod, "127.0.0.1", false},
 		{"link-local of a pod's own network", pod, "169.254.1.1", false},
+		{"a cloud's metadata, in a pod's network", pod, "169.254.169.254", true},
+		{"the same over IPv6", pod, "fd00:ec2::254", true},
 		{"what the node denies, in a pod's network", pod, "10.2.3.4", true},
 		{"what the node denies, mapped", pod, "::ffff:10.2.3.4", true},
 		{"what the node allows wins", pod, "10.1.3.4", false},

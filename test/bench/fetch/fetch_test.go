@@ -44,6 +44,10 @@ func BenchmarkFetch(b *testing.B) {
 			return []string{curl, "-sS", "-o", filepath.Join(d, "1g"), url}
 		}, nil}, 0.45)
 	})
+	b.Run("http-1GiB-bare", func(b *testing.B) {
+		url, bare := "http://"+plain+"/1g", buildAt(b, "./bare")
+		race(b, dir, fetch(url), contender{"bare", func(d string) []string { return []string{bare, url, filepath.Join(d, "1g")} }, nil}, 1.15)
+	})
 	b.Run("http-256MiB-16MBps-per-connection", func(b *testing.B) {
 		url := "http://" + slow + "/256m"
 		race(b, dir, fetch(url), aria(b, url, "-x16", "-s16", "-k1M"), 0.70)

@@ -144,8 +144,13 @@ func program(b *testing.B, name, how string) string {
 // build builds our command as it is shipped.
 func build(b *testing.B) string {
 	b.Helper()
-	out := filepath.Join(b.TempDir(), "sedna-storage")
-	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", out, "../../../cmd/sedna-storage")
+	return buildAt(b, "../../../cmd/sedna-storage")
+}
+
+func buildAt(b *testing.B, dir string) string {
+	b.Helper()
+	out := filepath.Join(b.TempDir(), filepath.Base(dir))
+	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", out, dir)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if text, err := cmd.CombinedOutput(); err != nil {
 		b.Fatalf("build: %v\n%s", err, text)

@@ -82,7 +82,7 @@ func (p *Pod) Create(ctx context.Context, spec ContainerSpec) (*Container, error
 	if err != nil {
 		return nil, err
 	}
-	c := &Container{ID: reply.ContainerId, Spec: spec, pod: p, logPath: filepath.Join(p.logDir(), config.LogPath)}
+	c := &Container{ID: reply.ContainerId, Spec: spec, pod: p, logPath: filepath.Join(p.LogDir(), config.LogPath)}
 	p.containers = append(p.containers, c)
 	return c, nil
 }
@@ -126,7 +126,7 @@ func (p *Pod) containerConfig(spec ContainerSpec, attempt uint32) (*runtimeapi.C
 	if spec.Tweak != nil {
 		spec.Tweak(config)
 	}
-	return config, os.MkdirAll(filepath.Join(p.logDir(), spec.Name), 0o755)
+	return config, os.MkdirAll(filepath.Join(p.LogDir(), spec.Name), 0o755)
 }
 
 // ExitError is a program that ran and did not exit with 0.

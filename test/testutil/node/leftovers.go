@@ -73,6 +73,7 @@ func (n *Node) leftovers() ([]string, error) {
 		"runsc state":       RunscState,
 		"pod volumes":       filepath.Join(KubeletRoot, "pods"),
 		"run files":         "/run/sedna/pods",
+		"running download":  "/run/sedna/downloads",
 	} {
 		for _, name := range Entries(dir) {
 			if name == runscNetns {

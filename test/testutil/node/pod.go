@@ -66,7 +66,7 @@ func (n *Node) NewPod(spec PodSpec) (*Pod, error) {
 }
 
 func (p *Pod) prepare() error {
-	if err := os.MkdirAll(p.logDir(), 0o755); err != nil {
+	if err := os.MkdirAll(p.LogDir(), 0o755); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(p.dir(), 0o750); err != nil {
@@ -107,7 +107,7 @@ func (p *Pod) config(annotations map[string]string) *runtimeapi.PodSandboxConfig
 		Metadata: &runtimeapi.PodSandboxMetadata{
 			Name: p.Spec.Name, Namespace: p.Spec.Namespace, Uid: p.UID, Attempt: p.attempt,
 		},
-		LogDirectory: p.logDir(),
+		LogDirectory: p.LogDir(),
 		DnsConfig: &runtimeapi.DNSConfig{
 			Servers:  servers,
 			Searches: []string{p.Spec.Namespace + ".svc.cluster.local", "svc.cluster.local", "cluster.local"},
@@ -133,9 +133,9 @@ func (p *Pod) config(annotations map[string]string) *runtimeapi.PodSandboxConfig
 	return config
 }
 
-// logDir has the name from which gVisor reads the pod's uid, kubernetes
+// LogDir has the name from which gVisor reads the pod's uid, kubernetes
 // pkg/kubelet/kuberuntime/helpers.go:BuildPodLogsDirectory.
-func (p *Pod) logDir() string {
+func (p *Pod) LogDir() string {
 	return filepath.Join(Dir, "pods", p.Spec.Namespace+"_"+p.Spec.Name+"_"+p.UID)
 }
 
@@ -197,6 +197,6 @@ func (p *Pod) Destroy() error {
 	return errors.Join(
 		unmountBelow(p.dir()),
 		os.RemoveAll(p.dir()),
-		os.RemoveAll(p.logDir()),
+		os.RemoveAll(p.LogDir()),
 		removeCgroup(p.UID))
 }
