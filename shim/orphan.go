@@ -26,9 +26,10 @@ func EndWithStart() {
 	}
 	_ = os.Unsetenv(startedEnv) // not for runsc and the worker
 	started := os.NewFile(startedFD, "started")
-	defer started.Close()
 	// The byte is there long before this process is up.
-	if n, _ := started.Read(make([]byte, 1)); n == 1 {
+	n, _ := started.Read(make([]byte, 1))
+	_ = started.Close()
+	if n == 1 {
 		return
 	}
 	_ = containerdshim.RemoveSocket(address)
