@@ -81,9 +81,14 @@ func (s *Service) Create(ctx context.Context, r *taskapi.CreateTaskRequest) (*ta
 		}
 		return nil, errgrpc.ToGRPC(err)
 	}
-	resp, err := s.TaskServiceExt.Create(ctx, r)
+	outliving, cancel := outlive(ctx, callGrace)
+	defer cancel()
+	resp, err := s.TaskServiceExt.Create(outliving, r)
 	if err != nil {
 		s.forget(r.ID) // there'll be no Delete that works
+	} else if ctx.Err() != nil {
+		s.takeBack(ctx, r.ID)
+		return nil, errgrpc.ToGRPC(ctx.Err())
 	}
 	return resp, err
 }
@@ -93,6 +98,50 @@ func (s *Service) forget(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.variables, id)
+}
+
+// takeBack deletes a container whose creator has gone meanwhile.
+func (s *Service) takeBack(ctx context.Context, id string) {
+	cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), callGrace)
+	defer cancel()
+	if _, err := s.TaskServiceExt.Delete(cleanup, &taskapi.DeleteRequest{ID: id}); err != nil {
+		log.G(ctx).WithError(err).WithField("id", id).Error("delete a container that nobody waits for")
+	}
+	if isGone(ctx) {
+		s.leave(ctx, id)
+	}
+}
+
+// Start goes on, like Create, when its caller has gone: gVisor's service watches
+// for the container's end only after `runsc start`, and containerd would wait for
+// that end a minute in vain.
+func (s *Service) Start(ctx context.Context, r *taskapi.StartRequest) (*taskapi.StartResponse, error) {
+	outliving, cancel := outlive(ctx, callGrace)
+	defer cancel()
+	return s.TaskServiceExt.Start(outliving, r)
+}
+
+// callGrace is how long `runsc create` and `runsc start` may go on when their
+// caller has gone. They take a fraction of a second. A create killed in the
+// middle, as gVisor's service does, leaves a sandbox and a gofer that no state
+// names, so nothing would ever end them; when it ends by itself, the Delete with
+// which containerd follows a failed Create finds the container and takes it down.
+const callGrace = 10 * time.Second
+
+// outlive returns a context with ctx's values that ends some time after ctx.
+func outlive(ctx context.Context, grace time.Duration) (context.Context, context.CancelFunc) {
+	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		select {
+		case <-time.After(grace):
+			cancel()
+		case <-longer.Done():
+		}
+	})
+	return longer, func() {
+		stop()
+		cancel()
+	}
 }
 
 // CreateWithFSRestore is not offered: no caller of containerd's task API can
@@ -120,9 +169,10 @@ var orphanTime = 10 * time.Second
 // the one that follows it may take the process for a pod's, and let it live.
 func (s *Service) leaveLater(ctx context.Context, id string) {
 	time.AfterFunc(orphanTime, func() {
-		if len(s.inProgress()) == 0 {
-			s.leave(ctx, id)
+		for _, c := range s.inProgress() {
+			<-c.done
 		}
+		s.leave(ctx, id)
 	})
 }
 
@@ -204,6 +254,11 @@ func (s *Service) Delete(ctx context.Context, r *taskapi.DeleteRequest) (*taskap
 		return nil, errgrpc.ToGRPCf(errdefs.ErrNotFound, "container %q was not created yet", r.ID)
 	}
 	if r.ExecID == "" {
+		// runsc is at work on it: until that is done gVisor's service would say
+		// that there is no such container, and then there would be one.
+		if err := s.awaitCreate(ctx, r.ID); err != nil {
+			return nil, errgrpc.ToGRPC(err)
+		}
 		if err := s.removePod(r.ID); err != nil {
 			return nil, errgrpc.ToGRPC(err)
 		}
@@ -248,6 +303,22 @@ func (s *Service) Shutdown(ctx context.Context, r *taskapi.ShutdownRequest) (*ty
 		}
 	}()
 	return &types.Empty{}, nil
+}
+
+// awaitCreate returns once no Create of id is in progress.
+func (s *Service) awaitCreate(ctx context.Context, id string) error {
+	s.mu.Lock()
+	c := s.creating[id]
+	s.mu.Unlock()
+	if c == nil {
+		return nil
+	}
+	select {
+	case <-c.done:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // inProgress returns the Creates in progress.

@@ -139,13 +139,20 @@ func serve(ns, id, address string, opts containerdshim.StartOpts) error {
 	return nil
 }
 
-// launch starts the shim process with the socket as its file descriptor 3.
+// launch starts the shim process with the socket as its file descriptor 3, and
+// with a pipe on which it hears that this command has come to its end.
 func launch(ns, id, address string, file func() (*os.File, error), opts containerdshim.StartOpts) (err error) {
 	f, err := file()
 	if err != nil {
 		return fmt.Errorf("inherit the shim's socket: %w", err)
 	}
 	defer f.Close()
+	heard, say, err := os.Pipe()
+	if err != nil {
+		return fmt.Errorf("make a pipe to the shim: %w", err)
+	}
+	defer heard.Close()
+	defer say.Close()
 	if err := writeAddress(address); err != nil {
 		return err
 	}
@@ -158,8 +165,8 @@ func launch(ns, id, address string, file func() (*os.File, error), opts containe
 		args = append(args, "-debug")
 	}
 	cmd := exec.Command(self, args...)
-	cmd.Env = append(os.Environ(), "GOMAXPROCS=2") // as gVisor's shim: fewer stacks
-	cmd.ExtraFiles = []*os.File{f}
+	cmd.Env = append(os.Environ(), "GOMAXPROCS=2", startedEnv+"="+address) // GOMAXPROCS as gVisor's shim: fewer stacks
+	cmd.ExtraFiles = []*os.File{f, heard}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start the shim: %w", err)
@@ -173,7 +180,13 @@ func launch(ns, id, address string, file func() (*os.File, error), opts containe
 	if err := containerdshim.WritePidFile("shim.pid", cmd.Process.Pid); err != nil {
 		return fmt.Errorf("write shim.pid: %w", err)
 	}
-	return adjustOOMScore(cmd.Process.Pid)
+	if err := adjustOOMScore(cmd.Process.Pid); err != nil {
+		return err
+	}
+	if _, err := say.Write([]byte{1}); err != nil {
+		return fmt.Errorf("tell the shim that it is started: %w", err)
+	}
+	return nil
 }
 
 // adjustOOMScore makes the shim one more killable than containerd. Lowering a

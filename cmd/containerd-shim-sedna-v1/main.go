@@ -13,6 +13,7 @@ import (
 )
 
 func main() {
+	shim.EndWithStart()
 	shim.Register()
 	containerdshim.Run(context.Background(), shim.NewManager("io.containerd.sedna.v1"))
 }

@@ -52,22 +52,23 @@ func inheritCpuset(parent, dir string) error {
 // removeCgroup removes the pod's cgroup once those are gone that others made
 // below it, or after a while fails with their names: kubelet too waits for them.
 func removeCgroup(uid string) error {
-	err := Poll(context.Background(), leftoverTimeout, func(context.Context) error { return cgroupsBelow(uid) })
+	err := Poll(context.Background(), leftoverTimeout, func(context.Context) error { return removeOwnCgroup(uid) })
 	for _, dir := range isolate.Cgroups(podCgroup(uid)) {
 		_ = os.Remove(dir)
 	}
 	return err
 }
 
-func cgroupsBelow(uid string) error {
+func removeOwnCgroup(uid string) error {
 	var left []string
 	for _, dir := range isolate.Cgroups(podCgroup(uid)) {
-		if filepath.Base(dir) != "pod"+uid {
+		// A process that is still ending keeps a cgroup busy.
+		if filepath.Base(dir) != "pod"+uid || os.Remove(dir) != nil {
 			left = append(left, dir)
 		}
 	}
 	if len(left) > 0 {
-		return fmt.Errorf("cgroups left below the pod's: %s", strings.Join(left, ", "))
+		return fmt.Errorf("cgroups left of the pod: %s", strings.Join(left, ", "))
 	}
 	return nil
 }
