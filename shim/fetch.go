@@ -36,11 +36,16 @@ func (p *sandbox) fetch(ctx context.Context, dir string) error {
 	}
 	ctx, cancel := beforeDeadline(ctx, time.Duration(p.cfg.Shim.DeadlineMargin))
 	defer cancel()
+	watch := p.follow(req)
+	release, err := p.queue(ctx, watch)
+	if err != nil {
+		return p.explain(ctx, err, watch)
+	}
+	defer release()
 	group, err := p.groupFor(dir)
 	if err != nil {
-		return err
+		return p.explain(ctx, err, watch)
 	}
-	watch := p.follow(req)
 	command.Started = func(pid int) error {
 		process, err := worker.ProcessOf(pid)
 		if err != nil {
@@ -59,6 +64,22 @@ func (p *sandbox) fetch(ctx context.Context, dir string) error {
 	}
 	p.log.Infof("downloads are complete: %s", watch.done(report))
 	return nil
+}
+
+// queue waits for one of the node's download slots. A node where none can be had,
+// by a full or read-only /run say, downloads all the same.
+func (p *sandbox) queue(ctx context.Context, watch *progress) (release func(), err error) {
+	most := p.cfg.Storage.MaxWorkers
+	release, err = takeSlot(ctx, most, func() {
+		what := fmt.Sprintf("one of the node's %d download slots ([storage] max_workers)", most)
+		p.log.Infof("waiting for %s", what)
+		watch.on(worker.Event{Progress: &worker.Progress{Waiting: what}})
+	})
+	if err != nil && ctx.Err() == nil {
+		p.log.WithError(err).Warn("downloads of this node aren't counted")
+		return func() {}, nil
+	}
+	return release, err
 }
 
 // worker finds the program and says where it has to work.

@@ -23,6 +23,7 @@ const (
 	autoHints   = "auto-hints"   // hints every emptyDir
 	anyRoot     = "any-root"     // doesn't say where kubelet's root is
 	linkedRoot  = "linked-root"  // says a symbolic link
+	oneByOne    = "one-by-one"   // downloads for one pod at a time
 	configured  = "configured"   // config.toml is written by each test that uses it
 )
 
@@ -38,6 +39,7 @@ func TestMain(m *testing.M) {
 		{Name: autoHints, Config: "[volumes]\nempty_dir = \"auto\"\n"},
 		{Name: anyRoot, Raw: true},
 		{Name: linkedRoot, Raw: true, Config: "[shim]\nkubelet_root = \"" + rootLink + "\"\n"},
+		{Name: oneByOne, Config: "[storage]\nmax_workers = 1\n"},
 		{Name: configured},
 	}})
 }
