@@ -32,7 +32,7 @@ func withHostPaths(t *testing.T, n testutil.TestNode, more map[string]string) (s
 // mountsOfPods are the lines of mountinfo about host paths.
 func mountsOfPods(t *testing.T) []string {
 	t.Helper()
-	all, err := os.ReadFile("/proc/self/mountinfo")
+	all, err := os.ReadFile("/proc/thread-self/mountinfo")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,8 +25,7 @@ func newOnlooker(t *testing.T) onlooker {
 	t.Cleanup(func() { _ = unix.Mount("", "/run", "", unix.MS_PRIVATE, "") })
 	o := onlooker{make(chan string), make(chan string)}
 	ready := make(chan error)
-	go func() {
-		runtime.LockOSThread() // for good: the thread ends with its namespace
+	onOwnThread(func() {
 		err := unix.Unshare(unix.CLONE_FS | unix.CLONE_NEWNS)
 		if err == nil {
 			err = unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, "")
@@ -36,12 +35,31 @@ func newOnlooker(t *testing.T) onlooker {
 			text, _ := os.ReadFile(file)
 			o.answers <- string(text)
 		}
-	}()
+	})
 	if err := <-ready; err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { close(o.asks) })
 	return o
+}
+
+// onOwnThread runs f on a thread that ends with it. It is never the first one,
+// which Go keeps, and whose namespaces /proc/self shows.
+func onOwnThread(f func()) {
+	go func() {
+		runtime.LockOSThread()
+		if unix.Gettid() != unix.Getpid() {
+			f()
+			return // locked still: the thread ends
+		}
+		done := make(chan bool)
+		go func() { // not on the first thread: that is held here
+			defer close(done)
+			onOwnThread(f)
+		}()
+		<-done
+		runtime.UnlockOSThread()
+	}()
 }
 
 func (o onlooker) read(file string) string {

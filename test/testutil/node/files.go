@@ -17,7 +17,7 @@ import (
 
 // mounts are the mount points of this namespace in the order they were made.
 func mounts() ([]string, error) {
-	f, err := os.Open("/proc/self/mountinfo")
+	f, err := os.Open("/proc/thread-self/mountinfo") // "self" is what the first thread sees
 	if err != nil {
 		return nil, err
 	}
