@@ -49,10 +49,12 @@ func newService(ctx context.Context, publisher containerdshim.Publisher, stop sh
 	if err != nil {
 		return nil, err
 	}
-	return &Service{
+	s := &Service{
 		TaskServiceExt: next,
 		creating:       map[string]*creation{}, records: map[string]*record{}, variables: map[string][]string{},
-	}, nil
+	}
+	s.leaveUnused(ctx)
+	return s, nil
 }
 
 // registrar is what a ttrpc service of gVisor's implements beside its interface.

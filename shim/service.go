@@ -30,6 +30,8 @@ type Service struct {
 	creating map[string]*creation
 	// records holds the pods' records, by sandbox id. Guarded by mu.
 	records map[string]*record
+	// used says that a Create has come. Guarded by mu.
+	used bool
 	// variables holds what each container's environment got from us, by
 	// container id. Guarded by mu.
 	variables map[string][]string
@@ -176,6 +178,23 @@ func (s *Service) leaveLater(ctx context.Context, id string) {
 	})
 }
 
+// unusedTime is how long a new process waits for its first Create, which
+// containerd sends at once, unless its own caller has lost interest meanwhile.
+var unusedTime = time.Minute
+
+// leaveUnused ends the process if no Create ever comes: nobody but who sends it
+// would shut it down.
+func (s *Service) leaveUnused(ctx context.Context) {
+	time.AfterFunc(unusedTime, func() {
+		s.mu.Lock()
+		used := s.used
+		s.mu.Unlock()
+		if !used {
+			s.leave(ctx, "")
+		}
+	})
+}
+
 // prepare does what this shim exists for, by the kind of container.
 func (s *Service) prepare(ctx context.Context, r *taskapi.CreateTaskRequest) error {
 	b, err := bundle.Load(r.Bundle)
@@ -200,6 +219,7 @@ func (s *Service) begin(ctx context.Context, id string) (context.Context, *creat
 	if s.creating[id] != nil {
 		return nil, nil, fmt.Errorf("container %q is being created: %w", id, errdefs.ErrAlreadyExists)
 	}
+	s.used = true
 	ctx, cancel := context.WithCancelCause(ctx)
 	c := &creation{cancel: cancel, preparing: true, done: make(chan struct{})}
 	s.creating[id] = c

@@ -172,6 +172,17 @@ func TestAFailedCreateIsNotOutlivedForLong(t *testing.T) {
 	}
 }
 
+func TestAProcessThatNobodyUsesEnds(t *testing.T) {
+	previous := unusedTime
+	unusedTime = time.Millisecond
+	t.Cleanup(func() { unusedTime = previous })
+	s, n := newTestService()
+	s.leaveUnused(t.Context())
+	if got := <-n.calls; got != "Shutdown" {
+		t.Errorf("got %s", got)
+	}
+}
+
 func TestOneContainerIsCreatedOnce(t *testing.T) {
 	s, _ := newTestService()
 	_, c, err := s.begin(t.Context(), "box")
