@@ -15,7 +15,6 @@ import (
 	"github.com/containerd/plugin/registry"
 	"github.com/containerd/ttrpc"
 	gvisorshim "gvisor.dev/gvisor/pkg/shim/v1"
-	"gvisor.dev/gvisor/pkg/shim/v1/extension"
 
 	"github.com/sedna-io/containerd-shim-sedna/internal/version"
 )
@@ -49,18 +48,9 @@ func newService(ctx context.Context, publisher containerdshim.Publisher, stop sh
 	if err != nil {
 		return nil, err
 	}
-	s := &Service{
-		TaskServiceExt: next,
-		creating:       map[string]*creation{}, records: map[string]*record{}, variables: map[string][]string{},
-	}
+	s := over(next)
 	s.leaveUnused(ctx)
 	return s, nil
-}
-
-// registrar is what a ttrpc service of gVisor's implements beside its interface.
-type registrar interface {
-	extension.TaskServiceExt
-	sandboxapi.TTRPCSandboxService
 }
 
 // RegisterTTRPC implements containerdshim.TTRPCService. Both services are
@@ -68,7 +58,7 @@ type registrar interface {
 // in front.
 func (s *Service) RegisterTTRPC(server *ttrpc.Server) error {
 	taskapi.RegisterTaskService(server, s)
-	if sandbox, ok := s.TaskServiceExt.(registrar); ok {
+	if sandbox, ok := s.TaskServiceExt.(sandboxapi.TTRPCSandboxService); ok {
 		sandboxapi.RegisterTTRPCSandboxService(server, sandbox)
 	}
 	return nil

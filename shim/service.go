@@ -62,6 +62,14 @@ const (
 	errShutdown = cancelled("the shim was shut down while data was downloaded")
 )
 
+// over puts a Service in front of another task service.
+func over(next extension.TaskServiceExt) *Service {
+	return &Service{
+		TaskServiceExt: next,
+		creating:       map[string]*creation{}, records: map[string]*record{}, variables: map[string][]string{},
+	}
+}
+
 // Create prepares the bundle and hands off to gVisor's service.
 func (s *Service) Create(ctx context.Context, r *taskapi.CreateTaskRequest) (*taskapi.CreateTaskResponse, error) {
 	prepareCtx, c, err := s.begin(ctx, r.ID)
@@ -156,11 +164,15 @@ func (s *Service) CreateWithFSRestore(context.Context, *extension.CreateWithFSRe
 // cancel, so nothing else cancels a call's context.
 func isGone(ctx context.Context) bool { return errors.Is(ctx.Err(), context.Canceled) }
 
-// leave ends the process after a Create whose caller went away, unless there is
-// something left to serve: nobody may ever come back to shut it down.
-func (s *Service) leave(ctx context.Context, id string) {
+// leave ends the process once the given Creates have ended, unless there is
+// something left to serve: nobody may ever come back to shut it down. The call
+// that asks for it may end before; the process must not.
+func (s *Service) leave(ctx context.Context, id string, after ...*creation) {
+	for _, c := range after {
+		<-c.done
+	}
 	if _, err := s.TaskServiceExt.Shutdown(context.WithoutCancel(ctx), &taskapi.ShutdownRequest{ID: id}); err != nil {
-		log.G(ctx).WithError(err).Error("shut down after the caller went away")
+		log.G(ctx).WithError(err).Error("shut down when there is nobody left to do it")
 	}
 }
 
@@ -170,12 +182,7 @@ var orphanTime = 10 * time.Second
 // leaveLater is for a caller that dies between the calls by which it cleans up:
 // the one that follows it may take the process for a pod's, and let it live.
 func (s *Service) leaveLater(ctx context.Context, id string) {
-	time.AfterFunc(orphanTime, func() {
-		for _, c := range s.inProgress() {
-			<-c.done
-		}
-		s.leave(ctx, id)
-	})
+	time.AfterFunc(orphanTime, func() { s.leave(ctx, id, s.inProgress()...) })
 }
 
 // unusedTime is how long a new process waits for its first Create, which
@@ -313,15 +320,7 @@ func (s *Service) Shutdown(ctx context.Context, r *taskapi.ShutdownRequest) (*ty
 		_, err := s.TaskServiceExt.Shutdown(ctx, r)
 		return &types.Empty{}, err
 	}
-	go func() {
-		for _, c := range waiting {
-			<-c.done
-		}
-		// The caller's context ends with this call; the process must not.
-		if _, err := s.TaskServiceExt.Shutdown(context.WithoutCancel(ctx), r); err != nil {
-			log.G(ctx).WithError(err).Error("shut down after a cancelled Create")
-		}
-	}()
+	go s.leave(ctx, r.ID, waiting...)
 	return &types.Empty{}, nil
 }
 

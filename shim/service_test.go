@@ -38,10 +38,7 @@ func (n next) Shutdown(context.Context, *taskapi.ShutdownRequest) (*types.Empty,
 
 func newTestService() (*Service, next) {
 	n := next{calls: make(chan string, 8)}
-	return &Service{
-		TaskServiceExt: n,
-		creating:       map[string]*creation{}, records: map[string]*record{}, variables: map[string][]string{},
-	}, n
+	return over(n), n
 }
 
 func TestCallsThatEndAPreparation(t *testing.T) {

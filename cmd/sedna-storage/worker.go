@@ -84,7 +84,10 @@ func serve(ctx context.Context, in io.Reader, out io.Writer) (*worker.Report, er
 
 func readRequest(lines *bufio.Reader) (worker.Request, error) {
 	var req worker.Request
-	line, err := readLine(lines)
+	line, err := worker.ReadLine(lines, maxRequest)
+	if errors.Is(err, worker.ErrLongLine) {
+		err = fmt.Errorf("longer than %d bytes: %w", maxRequest, errdefs.ErrInvalidArgument)
+	}
 	if err != nil {
 		return req, fmt.Errorf("read the request: %w", err)
 	}
@@ -97,20 +100,6 @@ func readRequest(lines *bufio.Reader) (worker.Request, error) {
 			req.Version, version.Version, errdefs.ErrInvalidArgument)
 	}
 	return req, nil
-}
-
-func readLine(r *bufio.Reader) ([]byte, error) {
-	var line []byte
-	for {
-		part, err := r.ReadSlice('\n')
-		line = append(line, part...)
-		if len(line) > maxRequest {
-			return nil, fmt.Errorf("longer than %d bytes: %w", maxRequest, errdefs.ErrInvalidArgument)
-		}
-		if !errors.Is(err, bufio.ErrBufferFull) {
-			return line, err
-		}
-	}
 }
 
 // eventWriter writes events. Nobody to read them means nobody to work for.

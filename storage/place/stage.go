@@ -65,13 +65,20 @@ func (t *Tree) Staged() ([]string, error) {
 	return d.Readdirnames(-1)
 }
 
-// Publish gives a staged file its final path, in place of a file that has it.
-func (t *Tree) Publish(staged, p string) error {
+// placeFor opens the folder that a path's last name goes into, and makes what is
+// missing of it. The caller may use it until it calls done.
+func (t *Tree) placeFor(p string) (dir *os.File, name string, done func(), err error) {
 	if err := CheckPath(p); err != nil {
-		return err
+		return nil, "", nil, err
 	}
 	parent, name := split(p)
-	dir, done, err := t.folder(parent)
+	dir, done, err = t.folder(parent)
+	return dir, name, done, err
+}
+
+// Publish gives a staged file its final path, in place of a file that has it.
+func (t *Tree) Publish(staged, p string) error {
+	dir, name, done, err := t.placeFor(p)
 	if err != nil {
 		return err
 	}
@@ -185,11 +192,7 @@ func (t *Tree) LinkStaged(old, name string) error {
 // Symlink makes a link at a path, in place of a file or link that has it.
 // Whether the target is a good one is for the caller to know.
 func (t *Tree) Symlink(target, p string) error {
-	if err := CheckPath(p); err != nil {
-		return err
-	}
-	parent, name := split(p)
-	dir, done, err := t.folder(parent)
+	dir, name, done, err := t.placeFor(p)
 	if err != nil {
 		return err
 	}

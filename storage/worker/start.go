@@ -4,7 +4,6 @@ package worker
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -226,11 +225,15 @@ type outcome struct {
 func read(from io.Reader, clean scrubber, on func(Event)) (o outcome) {
 	lines := bufio.NewReaderSize(from, 64<<10)
 	for {
-		line, err := readLine(lines)
-		if err != nil {
-			if !errors.Is(err, io.EOF) {
-				o.err = err
-			}
+		line, err := ReadLine(lines, maxEvent)
+		switch {
+		case errors.Is(err, ErrLongLine):
+			o.err = fmt.Errorf("the worker wrote a line of more than %d bytes", maxEvent)
+			return o
+		case errors.Is(err, io.EOF):
+			return o
+		case err != nil:
+			o.err = err
 			return o
 		}
 		var e Event
@@ -247,21 +250,6 @@ func read(from io.Reader, clean scrubber, on func(Event)) (o outcome) {
 		}
 		if on != nil {
 			on(e)
-		}
-	}
-}
-
-// readLine reads up to a line feed, at most maxEvent bytes.
-func readLine(r *bufio.Reader) ([]byte, error) {
-	var line []byte
-	for {
-		part, err := r.ReadSlice('\n')
-		line = append(line, part...)
-		if len(line) > maxEvent {
-			return nil, fmt.Errorf("the worker wrote a line of more than %d bytes", maxEvent)
-		}
-		if !errors.Is(err, bufio.ErrBufferFull) {
-			return bytes.TrimSuffix(line, []byte("\n")), err
 		}
 	}
 }
