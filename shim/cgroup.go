@@ -21,13 +21,7 @@ var cgroupRoot = "/sys/fs/cgroup"
 // forgets when its sandbox died first: then runsc's delete fails before it gets
 // there. Only empty groups of this very container go. systemd's own groups
 // (slice:prefix:name) go by themselves.
-func removeCgroup(dir, id string) error {
-	b, err := bundle.Load(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	} else if err != nil {
-		return err
-	}
+func removeCgroup(b *bundle.Bundle, id string) error {
 	if b.Spec.Linux == nil {
 		return nil
 	}

@@ -7,7 +7,18 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/sedna-io/containerd-shim-sedna/shim/bundle"
 )
+
+func loadBundle(t *testing.T, dir string) *bundle.Bundle {
+	t.Helper()
+	b, err := bundle.Load(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
 
 func TestDeleteRemovesTheContainersEmptyCgroupOnly(t *testing.T) {
 	root := t.TempDir()
@@ -28,7 +39,7 @@ func TestDeleteRemovesTheContainersEmptyCgroupOnly(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, "config.json"), []byte(spec), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if err := removeCgroup(dir, "box"); err != nil && !os.IsExist(err) {
+		if err := removeCgroup(loadBundle(t, dir), "box"); err != nil && !os.IsExist(err) {
 			t.Fatal(err)
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	gvisorshim "gvisor.dev/gvisor/pkg/shim/v1"
 
 	"github.com/sedna-io/containerd-shim-sedna/internal/version"
+	"github.com/sedna-io/containerd-shim-sedna/shim/bundle"
 )
 
 // gvisorState is the file in a bundle that gVisor's Create writes first and its
@@ -50,7 +51,13 @@ func (m Manager) Stop(ctx context.Context, id string) (containerdshim.StopStatus
 	if err != nil {
 		return status, err
 	}
-	return status, errors.Join(removeCgroup(".", id), removeLocks(".", ns, id))
+	b, err := bundle.Load(".")
+	if errors.Is(err, fs.ErrNotExist) {
+		return status, nil
+	} else if err != nil {
+		return status, err
+	}
+	return status, errors.Join(removeCgroup(b, id), removeLocks(b, ns, id))
 }
 
 // removeSocket removes the socket of a shim that died: only an orderly end does

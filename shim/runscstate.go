@@ -20,15 +20,9 @@ import (
 // it was made. After a shim's death containerd deletes a pod's
 // containers side by side, and a runsc that comes late makes the sandbox's lock
 // anew: gvisor.dev/gvisor runsc/container/state_file.go.
-func removeLocks(dir, namespace, id string) error {
-	b, err := bundle.Load(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	} else if err != nil {
-		return err
-	}
+func removeLocks(b *bundle.Bundle, namespace, id string) error {
 	var state runsc.State
-	if err := state.Load(dir); err != nil {
+	if err := state.Load(b.Dir); err != nil {
 		return fmt.Errorf("read gVisor's state: %w", err)
 	}
 	root := state.Options.Root

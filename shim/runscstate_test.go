@@ -33,7 +33,7 @@ func TestDeleteRemovesLocksWithoutAState(t *testing.T) {
 			}
 		}
 		for range 2 { // again and again
-			if err := removeLocks(dir, "k8s.io", "app"); err != nil {
+			if err := removeLocks(loadBundle(t, dir), "k8s.io", "app"); err != nil {
 				t.Fatal(err)
 			}
 		}
