@@ -97,6 +97,7 @@ func (p *progress) onAt(e worker.Event, now time.Time) {
 func (p *progress) advance(last worker.Progress, now time.Time) {
 	last.Item = last.Item[:min(len(last.Item), maxItem)]
 	last.Waiting = last.Waiting[:min(len(last.Waiting), maxItem)]
+	last.Trouble = oneLine(last.Trouble[:min(len(last.Trouble), maxItem)])
 	p.mu.Lock()
 	p.running.Progress = last
 	p.heard = now
@@ -177,6 +178,9 @@ func (p *progress) far() string {
 	text += fmt.Sprintf(" in %d files at %s/s", l.Files, size(int64(l.Rate)))
 	if l.Waiting != "" {
 		text += ", waiting for " + l.Waiting
+	}
+	if l.Trouble != "" {
+		text += " (" + l.Trouble + ")"
 	}
 	return text
 }

@@ -29,6 +29,9 @@ func (o *psOptions) writeDownloads(out io.Writer, all []observe.Running) error {
 		if p.Waiting != "" {
 			item += " (waiting for " + p.Waiting + ")"
 		}
+		if p.Trouble != "" {
+			item += " (" + p.Trouble + ")"
+		}
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s/s\t%s\t%s\t%s\n", podName(r.Pod), printable(strings.Join(r.Mounts, ",")),
 			gauge(p), size(int64(p.Rate)), left(p), o.now.Sub(r.Since).Round(time.Second), printable(item))
 	}

@@ -3,10 +3,12 @@
 package integration
 
 import (
+	"net"
 	"net/http"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/vishvananda/netlink"
@@ -134,5 +136,43 @@ func TestOnAPodsNetworkTheNodesMetadataIsNotReached(t *testing.T) {
 	}
 	if asked := keys.Requests("/keys"); len(asked) > 0 {
 		t.Errorf("the node's metadata was asked: %v", asked)
+	}
+}
+
+// Both pods ask for the same URL; the networks' name servers know it by one name
+// with an address of their own each.
+func TestEachPodsDownloadTakesThePodsOwnNetworkAndNames(t *testing.T) {
+	n := testutil.Node(t)
+	const name = "models.example.com"
+	n.NameServer(t, otherNetwork.Address).Set(name, netip.MustParseAddr(otherNetwork.Address))
+	n.DNS.Set(name, netip.MustParseAddr(node.Address))
+	one := n.Web(t)
+	two, err := web.Start(net.JoinHostPort(otherNetwork.Address, one.Port()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = two.Close() })
+	one.File("/model", []byte("one"))
+	two.File("/model", []byte("two"))
+	for _, c := range []struct {
+		handler, dns, holds, from string
+		server                    *web.Server
+	}{
+		{handler: node.Sedna, dns: node.Address, holds: "one", from: "10.89.", server: one},
+		{handler: elsewhere, dns: otherNetwork.Address, holds: "two", from: "10.90.", server: two},
+	} {
+		t.Run(c.handler, func(t *testing.T) {
+			pod := n.RunPod(t, node.PodSpec{
+				Handler: c.handler, DNS: []string{c.dns}, Volumes: []node.Volume{downloadVolume()},
+				Annotations: asks(map[string]string{"model.url": "http://" + name + ":" + one.Port() + "/model"}),
+			})
+			container := pod.Start(t, node.ContainerSpec{})
+			holds(t, container, downloads+"/"+name+":"+one.Port()+"/model", c.holds)
+			for _, request := range c.server.All() {
+				if !strings.HasPrefix(request.From, c.from) || request.From == c.dns {
+					t.Errorf("the download came from %s, not from a pod of its network", request.From)
+				}
+			}
+		})
 	}
 }

@@ -25,6 +25,8 @@ const (
 	Workload = "workload"
 	// GVisorShim starts gVisor's own shim, to compare with.
 	GVisorShim = "gvisorshim"
+	// Policy is a CNI plugin.
+	Policy = "policy"
 )
 
 // GVisor is gVisor's own shim, one of the tools.
@@ -94,6 +96,7 @@ func Build() error {
 	defer lock.Unlock()
 	packages := map[string]string{
 		Shim: "./cmd/" + Shim, Worker: "./cmd/" + Worker, Workload: "./test/workload", GVisorShim: "./test/gvisorshim",
+		Policy: "./test/policy",
 	}
 	var errs []error
 	for name, pkg := range packages {

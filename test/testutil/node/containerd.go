@@ -48,14 +48,15 @@ disabled_plugins = [
   restrict_oom_score_adj = true
   disable_apparmor = true
   [plugins.'io.containerd.cri.v1.runtime'.cni]
-    bin_dirs = ['{{.Tools}}']
-    conf_dir = '{{.Dir}}/cni'
+    bin_dirs = ['{{.Tools}}', '{{.Ours}}']
+    conf_dir = '{{.Network}}'
   [plugins.'io.containerd.cri.v1.runtime'.containerd]
     default_runtime_name = 'sedna'
 {{range .Handlers}}
     [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.'{{.Name}}']
       runtime_type = '{{.Type}}'
       runtime_path = '{{.Path}}'
+      cni_conf_dir = '{{.Network}}'
       pod_annotations = ['storage.sedna.io/*', 'dev.gvisor.*']
       container_annotations = ['storage.sedna.io/*', 'dev.gvisor.*']
       [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.'{{.Name}}'.options]
@@ -70,16 +71,16 @@ func writeConfig(opts Options) error {
 	if err != nil {
 		return err
 	}
-	type handler struct{ Name, Type, Path, ConfigPath string }
+	type handler struct{ Name, Type, Path, ConfigPath, Network string }
 	data := struct {
-		Dir, LogLevel, PauseImage, Tools string
-		Handlers                         []handler
-	}{Dir: Dir, LogLevel: opts.LogLevel, PauseImage: pauseImage, Tools: tools}
+		Dir, LogLevel, PauseImage, Tools, Ours, Network string
+		Handlers                                        []handler
+	}{Dir: Dir, LogLevel: opts.LogLevel, PauseImage: pauseImage, Tools: tools, Ours: ours, Network: mainNetwork.confDir()}
 	if data.LogLevel == "" {
 		data.LogLevel = "info"
 	}
 	for _, h := range opts.handlers(ours) {
-		data.Handlers = append(data.Handlers, handler{h.Name, h.runtimeType(), h.Path, h.configPath()})
+		data.Handlers = append(data.Handlers, handler{h.Name, h.runtimeType(), h.Path, h.configPath(), h.network().confDir()})
 		if h.ConfigPath != "" {
 			continue
 		}

@@ -38,6 +38,7 @@ type Node struct {
 	containerd *exec.Cmd
 	helpers    map[int]bool // processes that belong to the node, by pid
 	before     baseline
+	networks   []Network
 	pods       int // made so far, for names
 }
 
@@ -53,8 +54,11 @@ func Start(ctx context.Context, opts Options) (*Node, error) {
 }
 
 func (n *Node) start(ctx context.Context, opts Options) error {
-	if err := writeNetwork(); err != nil {
-		return err
+	n.networks = opts.networks()
+	for _, network := range n.networks {
+		if err := network.make(); err != nil {
+			return err
+		}
 	}
 	var err error
 	if n.DNS, err = dns.Start(Address); err != nil {
@@ -181,7 +185,11 @@ func (n *Node) Close() error {
 	if n.DNS != nil {
 		_ = n.DNS.Close()
 	}
-	return errors.Join(n.stopDaemon(false), removeNetwork(), unmountBelow(Dir), os.RemoveAll(Dir))
+	errs := []error{n.stopDaemon(false)}
+	for _, network := range n.networks {
+		errs = append(errs, network.remove())
+	}
+	return errors.Join(append(errs, unmountBelow(Dir), os.RemoveAll(Dir))...)
 }
 
 // LogSize is a place in the log, for Log.
