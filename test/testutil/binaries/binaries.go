@@ -79,8 +79,12 @@ func Missing() string {
 }
 
 // Build brings bin/test up to date. Test packages that start at the same time
-// build one after the other.
+// build one after the other. A machine without Go, as that of test/cgroup2, got
+// bin/test with the tests.
 func Build() error {
+	if _, err := exec.LookPath("go"); err != nil {
+		return nil //nolint:nilerr // see above
+	}
 	root, err := Root()
 	if err != nil {
 		return err

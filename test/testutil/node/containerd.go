@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"text/template"
+	"time"
 
 	"github.com/sedna-io/containerd-shim-sedna/test/testutil/binaries"
 )
@@ -18,7 +19,9 @@ import (
 // annotation lists are those of docs/ for users; dev.gvisor.flag.* and
 // dev.gvisor.spec.rootfs.* are let through on purpose, so that tests can see the
 // shim remove them.
-var containerdConfig = template.Must(template.New("config.toml").Parse(`version = 3
+var containerdConfig = template.Must(template.New("config.toml").Funcs(template.FuncMap{
+	"patience": func(seconds int) time.Duration { return Patience(time.Duration(seconds) * time.Second) },
+}).Parse(`version = 3
 root = '{{.Dir}}/root'
 state = '{{.Dir}}/state'
 disabled_plugins = [
@@ -28,6 +31,13 @@ disabled_plugins = [
 
 [debug]
   level = '{{.LogLevel}}'
+
+# So many times containerd's own on a slow machine.
+[timeouts]
+  'io.containerd.timeout.shim.cleanup' = '{{patience 5}}'
+  'io.containerd.timeout.shim.load' = '{{patience 5}}'
+  'io.containerd.timeout.shim.shutdown' = '{{patience 3}}'
+  'io.containerd.timeout.task.state' = '{{patience 2}}'
 
 [plugins.'io.containerd.server.v1.grpc']
   address = '{{.Dir}}/containerd.sock'

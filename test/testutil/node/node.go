@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -211,9 +212,18 @@ func (n *Node) Log(since int64, lines int) string {
 	return strings.Join(all[max(0, len(all)-lines):], "\n")
 }
 
+// Patience is d, or several times that on a machine that is slow by nature, as
+// that of test/cgroup2 says by its environment.
+func Patience(d time.Duration) time.Duration {
+	if times, err := strconv.Atoi(os.Getenv("SEDNA_TEST_PATIENCE")); err == nil {
+		return d * time.Duration(times)
+	}
+	return d
+}
+
 // Poll calls check until it succeeds, and returns its last error after timeout.
 func Poll(ctx context.Context, timeout time.Duration, check func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := context.WithTimeout(ctx, Patience(timeout))
 	defer cancel()
 	ticker := time.NewTicker(10 * time.Millisecond)
 	defer ticker.Stop()
