@@ -28,8 +28,8 @@ var budgetFile = "/run/sedna/bandwidth"
 
 const (
 	// grantTime is how long a grant lasts: short enough for shares that look
-	// even, long enough to cost nothing.
-	grantTime = 50 * time.Millisecond
+	// even, long enough for the next one to arrive in time on a busy node.
+	grantTime = 100 * time.Millisecond
 	// leastGrant, in bytes, makes grants last longer where there is little to
 	// share.
 	leastGrant = 64 << 10

@@ -43,11 +43,11 @@ func TestGrantsOfAllDownloadsStandInOneRow(t *testing.T) {
 	for _, b := range []*budget{one, other, other, one} {
 		begins = append(begins, time.Duration(b.reserve(now)-now).Round(time.Millisecond))
 	}
-	if want := "[0s 50ms 100ms 150ms]"; fmt.Sprint(begins) != want {
+	if want := "[0s 100ms 200ms 300ms]"; fmt.Sprint(begins) != want {
 		t.Errorf("grants begin after %v, want %s", begins, want)
 	}
-	if n := one.size(); n != 5<<20 {
-		t.Errorf("a grant is of %d bytes, want those of 50 ms", n)
+	if n := one.size(); n != 10<<20 {
+		t.Errorf("a grant is of %d bytes, want those of 100 ms", n)
 	}
 }
 
