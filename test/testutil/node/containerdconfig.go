@@ -60,7 +60,7 @@ root = '{{.Dir}}/root'
 state = '{{.Dir}}/state'
 disabled_plugins = [
   'io.containerd.snapshotter.v1.blockfile', 'io.containerd.snapshotter.v1.erofs', 'io.containerd.differ.v1.erofs',
-  'io.containerd.snapshotter.v1.native', 'io.containerd.image-verifier.v1.bindir', 'io.containerd.monitor.container.v1.restart',
+  'io.containerd.snapshotter.v1.native', 'io.containerd.monitor.container.v1.restart',
 ]
 
 [debug]
