@@ -25,6 +25,7 @@ const (
 	linkedRoot  = "linked-root"  // says a symbolic link
 	oneByOne    = "one-by-one"   // downloads for one pod at a time
 	configured  = "configured"   // config.toml is written by each test that uses it
+	untrusted   = "untrusted"    // containerd's own name: it runs pods that an annotation calls so
 )
 
 func TestMain(m *testing.M) {
@@ -41,5 +42,6 @@ func TestMain(m *testing.M) {
 		{Name: linkedRoot, Raw: true, Config: "[shim]\nkubelet_root = \"" + rootLink + "\"\n"},
 		{Name: oneByOne, Config: "[storage]\nmax_workers = 1\n"},
 		{Name: configured},
+		{Name: untrusted},
 	}})
 }
