@@ -34,15 +34,18 @@ func (p *sandbox) fetch(ctx context.Context, dir string) error {
 			return err
 		}
 	}
-	ctx, cancel := beforeDeadline(ctx, time.Duration(p.cfg.Shim.DeadlineMargin))
+	ctx, cancel := beforeDeadline(ctx, time.Duration(p.cfg.Shim.DeadlineMargin), marginPart)
 	defer cancel()
+	p.touch.now("") // waiting for a slot, and for the worker, ends with ctx
 	watch := p.follow(req)
 	release, err := p.queue(ctx, watch)
 	if err != nil {
 		return p.explain(ctx, err, watch)
 	}
 	defer release()
+	p.touch.now("the pod's volume %q", p.plan.Volume)
 	group, err := p.groupFor(dir)
+	p.touch.now("")
 	if err != nil {
 		return p.explain(ctx, err, watch)
 	}
@@ -140,16 +143,18 @@ func (outOfTime) Error() string { return "the time for creating the pod is over"
 
 func (outOfTime) Unwrap() error { return context.DeadlineExceeded }
 
-// beforeDeadline ends ctx the margin before its deadline, or a twentieth of
-// what is left if that is less: time enough to say how far it got.
-func beforeDeadline(ctx context.Context, margin time.Duration) (context.Context, context.CancelFunc) {
+// marginPart is the part of the time that the margin before a deadline takes at
+// most: a twentieth.
+const marginPart = 20
+
+// beforeDeadline ends ctx the margin before its deadline, or a part of what is
+// left if that is less: time enough to say how far it got.
+func beforeDeadline(ctx context.Context, margin time.Duration, part int) (context.Context, context.CancelFunc) {
 	deadline, ok := ctx.Deadline()
 	if !ok {
 		return context.WithCancel(ctx)
 	}
-	if part := time.Until(deadline) / 20; part < margin {
-		margin = part
-	}
+	margin = min(margin, time.Until(deadline)/time.Duration(part))
 	return context.WithDeadlineCause(ctx, deadline.Add(-margin), errOutOfTime)
 }
 
