@@ -34,7 +34,7 @@ func (p *sandbox) fetch(ctx context.Context, dir string) error {
 			return err
 		}
 	}
-	ctx, cancel := beforeDeadline(ctx, time.Duration(p.cfg.Shim.DeadlineMargin), marginPart)
+	ctx, cancel := beforeDeadline(ctx, time.Duration(p.cfg.Shim.DeadlineMargin))
 	defer cancel()
 	p.touch.now("") // waiting for a slot, and for the worker, ends with ctx
 	watch := p.follow(req)
@@ -143,18 +143,14 @@ func (outOfTime) Error() string { return "the time for creating the pod is over"
 
 func (outOfTime) Unwrap() error { return context.DeadlineExceeded }
 
-// marginPart is the part of the time that the margin before a deadline takes at
-// most: a twentieth.
-const marginPart = 20
-
-// beforeDeadline ends ctx the margin before its deadline, or a part of what is
-// left if that is less: time enough to say how far it got.
-func beforeDeadline(ctx context.Context, margin time.Duration, part int) (context.Context, context.CancelFunc) {
+// beforeDeadline ends ctx the margin before its deadline, or a twentieth of
+// what is left if that is less: time enough to say how far it got.
+func beforeDeadline(ctx context.Context, margin time.Duration) (context.Context, context.CancelFunc) {
 	deadline, ok := ctx.Deadline()
 	if !ok {
 		return context.WithCancel(ctx)
 	}
-	margin = min(margin, time.Until(deadline)/time.Duration(part))
+	margin = min(margin, time.Until(deadline)/20)
 	return context.WithDeadlineCause(ctx, deadline.Add(-margin), errOutOfTime)
 }
 

@@ -88,10 +88,7 @@ func (s *Service) prepareInTime(ctx context.Context, c *creation, r *taskapi.Cre
 	if err == nil {
 		margin = cfg.Shim.DeadlineMargin
 	}
-	// A download that ends by the margin has its other half to say how far it got.
-	inTime, cancel := beforeDeadline(ctx, time.Duration(margin)/2, 2*marginPart)
-	defer cancel()
-	err = c.touching.within(inTime, func() error { return s.prepare(ctx, &c.touching, r) })
+	err = c.touching.within(ctx, time.Duration(margin), func() error { return s.prepare(ctx, &c.touching, r) })
 	if errors.Is(err, errHangs) {
 		// Its own clean-up hangs too.
 		if err := removePod(r.Bundle); err != nil {
@@ -108,7 +105,7 @@ func (s *Service) create(ctx context.Context, c *creation, r *taskapi.CreateTask
 	defer cancel()
 	made := make(chan *taskapi.CreateTaskResponse, 1)
 	c.touching.now("a volume of the container")
-	err := c.touching.within(outliving, func() error {
+	err := c.touching.within(outliving, 0, func() error {
 		resp, err := s.TaskServiceExt.Create(outliving, r)
 		if err == nil {
 			s.made(r.ID)

@@ -289,7 +289,7 @@ func TestTheDownloadEndsBeforeItsCaller(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			parent, cancel := context.WithTimeout(t.Context(), tt.left)
 			defer cancel()
-			ctx, stop := beforeDeadline(parent, tt.margin, marginPart)
+			ctx, stop := beforeDeadline(parent, tt.margin)
 			defer stop()
 			outer, _ := parent.Deadline()
 			inner, _ := ctx.Deadline()
@@ -298,7 +298,7 @@ func TestTheDownloadEndsBeforeItsCaller(t *testing.T) {
 			}
 		})
 	}
-	ctx, stop := beforeDeadline(t.Context(), time.Second, marginPart)
+	ctx, stop := beforeDeadline(t.Context(), time.Second)
 	defer stop()
 	if _, ok := ctx.Deadline(); ok {
 		t.Error("a call without a deadline got one")

@@ -41,7 +41,7 @@ func (t *touching) hangs() error {
 	if what == "" {
 		what = "the preparation of the pod"
 	}
-	return fmt.Errorf("%s hasn't answered for %s: is the server or the program behind its file system alive? The pod can start once it answers: %w",
+	return fmt.Errorf("%s hasn't answered for %s: is the server or the program behind its file system alive? Nothing can start before it answers: %w",
 		what, since.Round(100*time.Millisecond), errHangs)
 }
 
@@ -53,15 +53,18 @@ var errHangs = fmt.Errorf("a file system hangs: %w", errdefs.ErrUnavailable)
 const cancelTime = 2300 * time.Millisecond
 
 // within calls prepare in a goroutine of its own, and gives it up where it hangs:
-// when ctx's time is over, or some time after ctx was cancelled. What was given
-// up must find ctx ended and do nothing more, should it ever go on.
-func (t *touching) within(ctx context.Context, prepare func() error) error {
+// some time after ctx was cancelled, or before its deadline by the margin; half
+// of that if it doesn't hang at what was touched. What was given up must find ctx
+// ended and do nothing more, should it ever go on.
+func (t *touching) within(ctx context.Context, margin time.Duration, prepare func() error) error {
+	inTime, cancel := beforeDeadline(ctx, margin)
+	defer cancel()
 	done := make(chan error, 1)
-	go func() { done <- prepare() }()
+	go func() { done <- quietly(prepare) }()
 	beat := time.NewTicker(progressEvery)
 	defer beat.Stop()
+	ended := inTime.Done()
 	var late <-chan time.Time
-	ended := ctx.Done()
 	for {
 		select {
 		case err := <-done:
@@ -71,12 +74,21 @@ func (t *touching) within(ctx context.Context, prepare func() error) error {
 				log.G(ctx).Warnf("%s hasn't answered for %s", what, since.Round(time.Second))
 			}
 		case <-ended:
-			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-				return t.hangs()
-			}
-			ended, late = nil, time.After(cancelTime)
+			ended, late = nil, time.After(t.patience(ctx))
 		case <-late:
 			return t.hangs()
 		}
 	}
+}
+
+// patience is how long a preparation may still take whose time is over.
+func (t *touching) patience(ctx context.Context) time.Duration {
+	deadline, ok := ctx.Deadline()
+	switch what, _ := t.last(); {
+	case errors.Is(ctx.Err(), context.Canceled) || !ok:
+		return cancelTime
+	case what != "":
+		return 0
+	}
+	return time.Until(deadline) / 2 // it says how far it got
 }

@@ -28,7 +28,7 @@ func TestAPreparationThatHangsIsGivenUp(t *testing.T) {
 			forever := make(chan struct{})
 			defer close(forever)
 			var touch touching
-			err := touch.within(ctx, func() error {
+			err := touch.within(ctx, time.Second, func() error {
 				touch.now("the pod's volume %q", "models")
 				<-forever
 				return nil
@@ -48,7 +48,7 @@ func TestACancelledPreparationMayCleanUp(t *testing.T) {
 	cancel()
 	var touch touching
 	cleaned := errors.New("cleaned up")
-	err := touch.within(ctx, func() error {
+	err := touch.within(ctx, time.Second, func() error {
 		<-ctx.Done()
 		return cleaned
 	})
