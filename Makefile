@@ -13,6 +13,8 @@ GOBUILD := CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)'
 
 # One folder below test/tools for each foreign program, with a go.mod of its own.
 TOOLS := runsc containerd crictl cni versitygw
+# Other versions of containerd that the shim is tested on.
+CONTAINERDS := 1.7 2.1
 STAMP  = bin/tools/.$(1).stamp
 
 PREFIX ?= /usr/local
@@ -50,6 +52,20 @@ test: build tools ## Run all tests; those that need root say so when they skip
 .PHONY: test-cgroup2
 test-cgroup2: ## Run the worker's tests on control groups of version 2, in a small emulated machine
 	test/cgroup2/run bin/vm
+
+.PHONY: tools-containerd
+tools-containerd: $(foreach v,$(CONTAINERDS),$(call STAMP,containerd-$(v))) ## Build the other versions of containerd
+
+.PHONY: test-containerd
+test-containerd: build tools tools-containerd ## Run the integration tests on containerd 1.7 and 2.1 too
+	for v in $(CONTAINERDS); do \
+	  echo "=== containerd $$v"; \
+	  SEDNA_CONTAINERD=$$v go test -count=1 -timeout 30m $(TESTFLAGS) ./test/integration; \
+	done
+
+.PHONY: smoke-containerd
+smoke-containerd: TESTFLAGS = -run 'TestSmoke|TestPlainPod|TestPodStartsWithTheFiles|WithoutARuntimeClass|TestShimKilledWhile' ## Run a few of them
+smoke-containerd: test-containerd
 
 .PHONY: race
 race: ## Run the unit tests under the race detector (needs a C compiler)

@@ -36,13 +36,17 @@ func (p *sandbox) fetch(ctx context.Context, dir string) error {
 	}
 	ctx, cancel := beforeDeadline(ctx, time.Duration(p.cfg.Shim.DeadlineMargin))
 	defer cancel()
+	p.touch.now("") // waiting for a slot, and for the worker, ends with ctx
 	watch := p.follow(req)
 	release, err := p.queue(ctx, watch)
 	if err != nil {
 		return p.explain(ctx, err, watch)
 	}
 	defer release()
+	defer p.meter(&command, &req)()
+	p.touch.now("the pod's volume %q", p.plan.Volume)
 	group, err := p.groupFor(dir)
+	p.touch.now("")
 	if err != nil {
 		return p.explain(ctx, err, watch)
 	}
@@ -80,6 +84,22 @@ func (p *sandbox) queue(ctx context.Context, watch *progress) (release func(), e
 		return func() {}, nil
 	}
 	return release, err
+}
+
+// meter has the worker ask for its part of the node's bandwidth, where that is
+// limited. A node that can't keep account of it limits each worker on its own.
+func (p *sandbox) meter(c *worker.Command, req *worker.Request) (done func()) {
+	s := p.cfg.Storage
+	if s.Bandwidth <= 0 {
+		return func() {}
+	}
+	b, err := openBudget(int64(s.Bandwidth), s.MaxWorkers)
+	if err != nil {
+		p.log.WithError(err).Warn("[storage] bandwidth holds for this download alone: it can't be shared")
+		return func() {}
+	}
+	c.Meter, req.Limits.Metered, req.Limits.Bandwidth = b.grant, true, 0
+	return b.close
 }
 
 // worker finds the program and says where it has to work.
@@ -147,9 +167,7 @@ func beforeDeadline(ctx context.Context, margin time.Duration) (context.Context,
 	if !ok {
 		return context.WithCancel(ctx)
 	}
-	if part := time.Until(deadline) / 20; part < margin {
-		margin = part
-	}
+	margin = min(margin, time.Until(deadline)/20)
 	return context.WithDeadlineCause(ctx, deadline.Add(-margin), errOutOfTime)
 }
 

@@ -26,8 +26,11 @@ func (o *psOptions) writeDownloads(out io.Writer, all []observe.Running) error {
 	for _, r := range all {
 		p := r.Progress
 		item := p.Item
-		if p.Waiting != "" {
+		switch {
+		case p.Waiting != "":
 			item += " (waiting for " + p.Waiting + ")"
+		case r.Limit != nil:
+			item += " (" + r.Limit.String() + ")"
 		}
 		if p.Trouble != "" {
 			item += " (" + p.Trouble + ")"

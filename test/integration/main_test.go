@@ -25,7 +25,8 @@ const (
 	linkedRoot  = "linked-root"  // says a symbolic link
 	oneByOne    = "one-by-one"   // downloads for one pod at a time
 	configured  = "configured"   // config.toml is written by each test that uses it
-	elsewhere   = "elsewhere"    // pods have another network than all others
+	untrusted   = "untrusted"    // containerd's own name: it runs pods that an annotation calls so
+	otherwise   = "otherwise"    // pods have another network than all others
 	policed     = "policed"      // pods have a network with policies
 )
 
@@ -52,7 +53,8 @@ func TestMain(m *testing.M) {
 		{Name: linkedRoot, Raw: true, Config: "[shim]\nkubelet_root = \"" + rootLink + "\"\n"},
 		{Name: oneByOne, Config: "[storage]\nmax_workers = 1\n"},
 		{Name: configured},
-		{Name: elsewhere, Network: &otherNetwork},
+		{Name: otherwise, Network: &otherNetwork},
 		{Name: policed, Config: "deadline_margin = \"1s\"\n", Network: &withPolicies},
+		{Name: untrusted},
 	}})
 }

@@ -3,8 +3,9 @@
 // Package binaries finds the programs that tests run, and builds this
 // repository's own so that no test runs yesterday's.
 //
-//	bin/tools/   foreign programs, by `make tools`
-//	bin/test/    ours and the workload, by Build
+//	bin/tools/                 foreign programs, by `make tools`
+//	bin/tools/containerd-1.7/  another containerd and its ctr, see Containerd
+//	bin/test/                  ours and the workload, by Build
 package binaries
 
 import (
@@ -32,8 +33,23 @@ const (
 // GVisor is gVisor's own shim, one of the tools.
 const GVisor = "containerd-shim-runsc-v1"
 
-// tools are the foreign programs that a node needs.
-var tools = []string{"containerd", "ctr", "runsc", GVisor, "bridge", "host-local", "loopback", "versitygw"}
+// tools are the foreign programs that a node needs beside containerd.
+var tools = []string{"runsc", GVisor, "bridge", "host-local", "loopback", "versitygw"}
+
+// containerdEnv names another version of containerd than the one that tests
+// run on: "1.7" or "2.1".
+const containerdEnv = "SEDNA_CONTAINERD"
+
+// Containerd is the folder of containerd and ctr, and the version that was asked
+// for, "" for the usual one.
+func Containerd() (dir, version string, err error) {
+	version = os.Getenv(containerdEnv)
+	_, dir, err = Dirs()
+	if version != "" {
+		dir = filepath.Join(dir, "containerd-"+version)
+	}
+	return dir, version, err
+}
 
 // Root is the folder of this repository: the nearest one upwards with a go.mod.
 func Root() (string, error) {
@@ -66,16 +82,30 @@ func Missing() string {
 	if err != nil {
 		return err.Error()
 	}
-	var missing []string
-	for _, tool := range tools {
-		if _, err := os.Stat(filepath.Join(dir, tool)); err != nil {
-			missing = append(missing, tool)
-		}
+	containerd, version, err := Containerd()
+	if err != nil {
+		return err.Error()
 	}
+	missing := append(absent(containerd, "containerd", "ctr"), absent(dir, tools...)...)
 	if len(missing) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("bin/tools lacks %s: run `make tools`", strings.Join(missing, ", "))
+	target := "tools"
+	if version != "" {
+		target = "tools-containerd"
+	}
+	return fmt.Sprintf("bin/tools lacks %s: run `make %s`", strings.Join(missing, ", "), target)
+}
+
+// absent are the files that a folder doesn't have.
+func absent(dir string, names ...string) []string {
+	var missing []string
+	for _, name := range names {
+		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+			missing = append(missing, name)
+		}
+	}
+	return missing
 }
 
 // Build brings bin/test up to date. Test packages that start at the same time

@@ -9,71 +9,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"text/template"
-	"time"
 
 	"github.com/sedna-io/containerd-shim-sedna/test/testutil/binaries"
 )
-
-// containerdConfig is a version 3 file, containerd docs/cri/config.md. The
-// annotation lists are those of docs/ for users; dev.gvisor.flag.* and
-// dev.gvisor.spec.rootfs.* are let through on purpose, so that tests can see the
-// shim remove them.
-var containerdConfig = template.Must(template.New("config.toml").Funcs(template.FuncMap{
-	"patience": func(seconds int) time.Duration { return Patience(time.Duration(seconds) * time.Second) },
-}).Parse(`version = 3
-root = '{{.Dir}}/root'
-state = '{{.Dir}}/state'
-disabled_plugins = [
-  'io.containerd.snapshotter.v1.blockfile', 'io.containerd.snapshotter.v1.erofs', 'io.containerd.differ.v1.erofs',
-  'io.containerd.snapshotter.v1.native', 'io.containerd.image-verifier.v1.bindir', 'io.containerd.monitor.container.v1.restart',
-]
-
-[debug]
-  level = '{{.LogLevel}}'
-
-# So many times containerd's own on a slow machine.
-[timeouts]
-  'io.containerd.timeout.shim.cleanup' = '{{patience 5}}'
-  'io.containerd.timeout.shim.load' = '{{patience 5}}'
-  'io.containerd.timeout.shim.shutdown' = '{{patience 3}}'
-  'io.containerd.timeout.task.state' = '{{patience 2}}'
-
-[plugins.'io.containerd.server.v1.grpc']
-  address = '{{.Dir}}/containerd.sock'
-[plugins.'io.containerd.server.v1.ttrpc']
-  address = '{{.Dir}}/containerd.sock.ttrpc'
-[plugins.'io.containerd.internal.v1.opt']
-  path = '{{.Dir}}/opt'
-[plugins.'io.containerd.nri.v1.nri']
-  disable = true
-
-[plugins.'io.containerd.cri.v1.images']
-  snapshotter = 'overlayfs'
-  [plugins.'io.containerd.cri.v1.images'.pinned_images]
-    sandbox = '{{.PauseImage}}'
-
-[plugins.'io.containerd.cri.v1.runtime']
-  # Lowering oom_score_adj needs a capability that nested machines lack.
-  restrict_oom_score_adj = true
-  disable_apparmor = true
-  [plugins.'io.containerd.cri.v1.runtime'.cni]
-    bin_dirs = ['{{.Tools}}', '{{.Ours}}']
-    conf_dir = '{{.Network}}'
-  [plugins.'io.containerd.cri.v1.runtime'.containerd]
-    default_runtime_name = 'sedna'
-{{range .Handlers}}
-    [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.'{{.Name}}']
-      runtime_type = '{{.Type}}'
-      runtime_path = '{{.Path}}'
-      cni_conf_dir = '{{.Network}}'
-      pod_annotations = ['storage.sedna.io/*', 'dev.gvisor.*']
-      container_annotations = ['storage.sedna.io/*', 'dev.gvisor.*']
-      [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.'{{.Name}}'.options]
-        # gVisor's service wants this type, gvisor pkg/shim/v1/runsc/options.go:optionsType.
-        TypeUrl = 'io.containerd.runsc.v1.options'
-        ConfigPath = '{{.ConfigPath}}'
-{{end}}`))
 
 // writeConfig writes containerd's configuration and that of each handler.
 func writeConfig(opts Options) error {
@@ -81,11 +19,18 @@ func writeConfig(opts Options) error {
 	if err != nil {
 		return err
 	}
+	_, version, err := binaries.Containerd()
+	if err != nil {
+		return err
+	}
 	type handler struct{ Name, Type, Path, ConfigPath, Network string }
 	data := struct {
-		Dir, LogLevel, PauseImage, Tools, Ours, Network string
-		Handlers                                        []handler
-	}{Dir: Dir, LogLevel: opts.LogLevel, PauseImage: pauseImage, Tools: tools, Ours: ours, Network: mainNetwork.confDir()}
+		Dir, LogLevel, PauseImage, CNI, Network string
+		Handlers                                []handler
+	}{Dir: Dir, LogLevel: opts.LogLevel, PauseImage: pauseImage, CNI: pluginDir, Network: mainNetwork.confDir()}
+	if err := linkPlugins(ours, tools); err != nil {
+		return err
+	}
 	if data.LogLevel == "" {
 		data.LogLevel = "info"
 	}
@@ -99,7 +44,15 @@ func writeConfig(opts Options) error {
 		}
 	}
 	var text strings.Builder
-	if err := containerdConfig.Execute(&text, data); err != nil {
+	if err := configTemplate(version).Execute(&text, data); err != nil {
+		return err
+	}
+	more, err := deployed(version)
+	if err != nil {
+		return err
+	}
+	text.Write(more)
+	if err := writeFile(Handler{Name: Deployed}.configPath(), baseConfig); err != nil {
 		return err
 	}
 	return writeFile(filepath.Join(Dir, "containerd.toml"), text.String())
@@ -123,7 +76,11 @@ func startContainerd() (*exec.Cmd, error) {
 		return nil, err
 	}
 	defer log.Close()
-	cmd := exec.Command(filepath.Join(tools, "containerd"), "--config", filepath.Join(Dir, "containerd.toml"))
+	dir, _, err := binaries.Containerd()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(filepath.Join(dir, "containerd"), "--config", filepath.Join(Dir, "containerd.toml"))
 	cmd.Env = []string{"PATH=" + ours + ":" + tools + ":/usr/sbin:/usr/bin:/sbin:/bin"}
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
@@ -134,12 +91,12 @@ func startContainerd() (*exec.Cmd, error) {
 
 // ctr runs containerd's own client in the CRI's namespace.
 func ctr(ctx context.Context, args ...string) error {
-	_, tools, err := binaries.Dirs()
+	dir, _, err := binaries.Containerd()
 	if err != nil {
 		return err
 	}
 	args = append([]string{"--address", socket, "--namespace", "k8s.io"}, args...)
-	out, err := exec.CommandContext(ctx, filepath.Join(tools, "ctr"), args...).CombinedOutput()
+	out, err := exec.CommandContext(ctx, filepath.Join(dir, "ctr"), args...).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("ctr %s: %w: %s", strings.Join(args, " "), err, out)
 	}

@@ -30,6 +30,13 @@ const (
 const (
 	Sedna = "sedna" // our shim with a config.toml that only knows the paths
 	Runsc = "runsc" // gVisor's own shim, for comparison
+	// Deployed is Sedna by the very file that users add to containerd's
+	// configuration, see deploy/.
+	Deployed = "deployed"
+
+	// NoHandler is a pod without a RuntimeClass: containerd's
+	// default_runtime_name runs it, Sedna on this node.
+	NoHandler = "-"
 )
 
 // Options say what a node should have beyond that.
