@@ -3,6 +3,7 @@
 package web
 
 import (
+	"net"
 	"net/http"
 	"sync"
 	"time"
@@ -23,9 +24,16 @@ func (s *Server) Paced(path string, content []byte, rate int64) (string, *Pace) 
 	pace := &Pace{rate: rate}
 	inner := file(content)
 	return s.Handle(path, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if conn, ok := r.Context().Value(connKey{}).(*net.TCPConn); ok {
+			_ = conn.SetWriteBuffer(sendBuffer)
+		}
 		inner.ServeHTTP(&pacedWriter{ResponseWriter: w, pace: pace, request: r}, r)
 	})), pace
 }
+
+// sendBuffer bounds what counts as sent and still waits on this side: the
+// kernel's own megabytes would hide what the client's side does.
+const sendBuffer = 64 << 10
 
 // Served is how many bytes of bodies were sent.
 func (p *Pace) Served() int64 {
