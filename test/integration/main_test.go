@@ -26,6 +26,17 @@ const (
 	oneByOne    = "one-by-one"   // downloads for one pod at a time
 	configured  = "configured"   // config.toml is written by each test that uses it
 	untrusted   = "untrusted"    // containerd's own name: it runs pods that an annotation calls so
+	elsewhere   = "elsewhere"    // pods have another network than all others
+	policed     = "policed"      // pods have a network with policies
+)
+
+// The networks of the last two.
+var (
+	otherNetwork = node.Network{Bridge: "sedna1", Address: "10.90.0.1"}
+	withPolicies = node.Network{
+		Bridge: "sedna2", Address: "10.91.0.1",
+		Chained: `{"type": "policy", "capabilities": {"io.kubernetes.cri.pod-annotations": true}}`,
+	}
 )
 
 func TestMain(m *testing.M) {
@@ -43,5 +54,7 @@ func TestMain(m *testing.M) {
 		{Name: oneByOne, Config: "[storage]\nmax_workers = 1\n"},
 		{Name: configured},
 		{Name: untrusted},
+		{Name: elsewhere, Network: &otherNetwork},
+		{Name: policed, Config: "deadline_margin = \"1s\"\n", Network: &withPolicies},
 	}})
 }
