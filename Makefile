@@ -83,6 +83,10 @@ bench-fetch: $(call STAMP,versitygw) $(call STAMP,s5cmd) ## Race `sedna-storage 
 bench: build tools $(call STAMP,s5cmd) ## Run the benchmarks that docs/performance.md quotes
 	go test -run '^$$' -bench . -benchtime 1x -timeout 60m ./test/bench/...
 
+.PHONY: bench-load
+bench-load: build tools ## Start 100 pods in a row and 20 at once, ours and gVisor's
+	go test -run '^$$' -bench . -benchtime 1x -timeout 60m -v ./test/bench/load
+
 .PHONY: lint
 lint: $(call STAMP,golangci-lint) ## Check format and style
 	@out=$$(bin/tools/gofumpt -l cmd internal shim storage volumes test); \
