@@ -53,6 +53,9 @@ type Limits struct {
 	Concurrency          int           `json:"concurrency,omitempty"`
 	StallTimeout         time.Duration `json:"stallTimeout,omitempty"` // ns
 	Bandwidth            int64         `json:"bandwidth,omitempty"`    // bytes per second
+	// Metered says that the worker may read only as many bytes as it's granted,
+	// for each of which it asks.
+	Metered bool `json:"metered,omitempty"`
 	// Memory and CPU are what the worker's cgroup gives it. It can't look there
 	// itself.
 	Memory int64 `json:"memory,omitempty"` // bytes, without what a tmpfs volume takes
@@ -81,6 +84,16 @@ type Event struct {
 	Log      *Log      `json:"log,omitempty"`
 	Report   *Report   `json:"report,omitempty"`
 	Failure  *Failure  `json:"failure,omitempty"`
+	Ask      *Ask      `json:"ask,omitempty"`
+}
+
+// Ask asks for the next Grant, one at a time.
+type Ask struct{}
+
+// Grant is a line from the shim: what a metered worker may read besides what it
+// was granted before.
+type Grant struct {
+	Bytes int64 `json:"bytes"`
 }
 
 // Progress says how far the whole request and each unfinished item is.
