@@ -112,5 +112,5 @@ func TestAMissingRunscIsNamed(t *testing.T) {
 	n := testutil.Node(t)
 	message := n.NewPod(t, node.PodSpec{Handler: noRunsc}).RunFails(t)
 	t.Log(message)
-	contains(t, message, "runsc-elsewhere", "PATH")
+	contains(t, message, "runsc-elsewhere", "PATH", "/usr/sbin:/usr/bin", "binary_name")
 }
