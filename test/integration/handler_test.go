@@ -97,3 +97,20 @@ func TestTheHandlerOfTheDeployFolderBringsAPodItsData(t *testing.T) {
 		t.Errorf("MODEL is %q, not %q", where, want)
 	}
 }
+
+// google/gvisor#12781: the shim was installed, and no sandbox started.
+func TestAShimIsFoundByTheRuntimePathToo(t *testing.T) {
+	n := testutil.Node(t)
+	pod := n.RunPod(t, node.PodSpec{Handler: byPath})
+	if got := handlerOf(t, pod); got != byPath {
+		t.Errorf("the pod runs by handler %s", got)
+	}
+}
+
+// The same report: which program was looked for is in the error.
+func TestAMissingRunscIsNamed(t *testing.T) {
+	n := testutil.Node(t)
+	message := n.NewPod(t, node.PodSpec{Handler: noRunsc}).RunFails(t)
+	t.Log(message)
+	contains(t, message, "runsc-elsewhere", "PATH", "/usr/sbin:/usr/bin", "binary_name")
+}

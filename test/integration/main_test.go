@@ -5,9 +5,11 @@
 package integration
 
 import (
+	"path/filepath"
 	"testing"
 
 	"github.com/sedna-io/containerd-shim-sedna/test/testutil"
+	"github.com/sedna-io/containerd-shim-sedna/test/testutil/binaries"
 	"github.com/sedna-io/containerd-shim-sedna/test/testutil/node"
 )
 
@@ -25,6 +27,8 @@ const (
 	linkedRoot  = "linked-root"  // says a symbolic link
 	oneByOne    = "one-by-one"   // downloads for one pod at a time
 	configured  = "configured"   // config.toml is written by each test that uses it
+	noRunsc     = "no-runsc"     // config.toml names a runsc that isn't there
+	byPath      = "by-path"      // runtime_path names the shim, and PATH needn't have it
 	untrusted   = "untrusted"    // containerd's own name: it runs pods that an annotation calls so
 	elsewhere   = "elsewhere"    // pods have another network than all others
 	policed     = "policed"      // pods have a network with policies
@@ -38,6 +42,15 @@ var (
 		Chained: `{"type": "policy", "capabilities": {"io.kubernetes.cri.pod-annotations": true}}`,
 	}
 )
+
+// shimPath is our shim as these tests have built it.
+func shimPath() string {
+	ours, _, err := binaries.Dirs()
+	if err != nil {
+		panic(err)
+	}
+	return filepath.Join(ours, binaries.Shim)
+}
 
 func TestMain(m *testing.M) {
 	testutil.Main(m, node.Options{Handlers: []node.Handler{
@@ -56,5 +69,7 @@ func TestMain(m *testing.M) {
 		{Name: untrusted},
 		{Name: elsewhere, Network: &otherNetwork},
 		{Name: policed, Config: "deadline_margin = \"1s\"\n", Network: &withPolicies},
+		{Name: noRunsc, Raw: true, Config: "binary_name = \"runsc-elsewhere\"\n"},
+		{Name: byPath, Path: shimPath()},
 	}})
 }

@@ -44,11 +44,16 @@ const containerdEnv = "SEDNA_CONTAINERD"
 // for, "" for the usual one.
 func Containerd() (dir, version string, err error) {
 	version = os.Getenv(containerdEnv)
-	_, dir, err = Dirs()
-	if version != "" {
-		dir = filepath.Join(dir, "containerd-"+version)
+	_, tools, err := Dirs()
+	return folder(tools, version), version, err
+}
+
+// folder is where the tools have a version of containerd.
+func folder(tools, version string) string {
+	if version == "" {
+		return tools
 	}
-	return dir, version, err
+	return filepath.Join(tools, "containerd-"+version)
 }
 
 // Root is the folder of this repository: the nearest one upwards with a go.mod.
@@ -77,16 +82,15 @@ func Dirs() (ours, tools string, err error) {
 }
 
 // Missing says what has to be built before a node can start, or is "".
-func Missing() string {
+func Missing() string { return MissingFor(os.Getenv(containerdEnv)) }
+
+// MissingFor is Missing for a node with another version of containerd.
+func MissingFor(version string) string {
 	_, dir, err := Dirs()
 	if err != nil {
 		return err.Error()
 	}
-	containerd, version, err := Containerd()
-	if err != nil {
-		return err.Error()
-	}
-	missing := append(absent(containerd, "containerd", "ctr"), absent(dir, tools...)...)
+	missing := append(absent(folder(dir, version), "containerd", "ctr"), absent(dir, tools...)...)
 	if len(missing) == 0 {
 		return ""
 	}
@@ -96,6 +100,9 @@ func Missing() string {
 	}
 	return fmt.Sprintf("bin/tools lacks %s: run `make %s`", strings.Join(missing, ", "), target)
 }
+
+// UseContainerd changes the version that Containerd finds, for this process.
+func UseContainerd(version string) error { return os.Setenv(containerdEnv, version) }
 
 // absent are the files that a folder doesn't have.
 func absent(dir string, names ...string) []string {

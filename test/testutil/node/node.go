@@ -35,6 +35,7 @@ type Node struct {
 
 	images runtimeapi.ImageServiceClient
 	conn   *grpc.ClientConn
+	opts   Options
 
 	containerd *exec.Cmd
 	helpers    map[int]bool // processes that belong to the node, by pid
@@ -46,7 +47,7 @@ type Node struct {
 // Start starts a node and returns when it can run pods. There is one per
 // process: the places it uses are fixed.
 func Start(ctx context.Context, opts Options) (*Node, error) {
-	n := &Node{helpers: map[int]bool{}}
+	n := &Node{helpers: map[int]bool{}, opts: opts}
 	if err := n.start(ctx, opts); err != nil {
 		err = fmt.Errorf("start node: %w\nend of containerd's log:\n%s", err, n.Log(0, 40))
 		return nil, errors.Join(err, n.Close())
@@ -156,6 +157,21 @@ func (n *Node) Adopt(pid int) { n.helpers[pid] = true }
 // Pods keep running.
 func (n *Node) Restart(ctx context.Context, kill bool) error {
 	if err := n.stopDaemon(kill); err != nil {
+		return err
+	}
+	return n.startDaemon(ctx)
+}
+
+// Upgrade puts another version of containerd in the place of this one, see
+// binaries.Containerd. Pods keep running.
+func (n *Node) Upgrade(ctx context.Context, version string) error {
+	if err := n.stopDaemon(false); err != nil {
+		return err
+	}
+	if err := binaries.UseContainerd(version); err != nil {
+		return err
+	}
+	if err := writeConfig(n.opts); err != nil {
 		return err
 	}
 	return n.startDaemon(ctx)
