@@ -54,7 +54,7 @@ func over(next extension.TaskServiceExt) *Service {
 func (s *Service) Create(ctx context.Context, r *taskapi.CreateTaskRequest) (*taskapi.CreateTaskResponse, error) {
 	createCtx, c, err := s.begin(ctx, r.ID)
 	if err != nil {
-		return nil, errgrpc.ToGRPC(err)
+		return nil, toGRPC(err)
 	}
 	defer s.end(r.ID, c)
 	if err = s.prepareInTime(createCtx, c, r); err == nil {
@@ -64,7 +64,7 @@ func (s *Service) Create(ctx context.Context, r *taskapi.CreateTaskRequest) (*ta
 		err = explain(createCtx, err)
 		log.G(ctx).WithError(err).WithField("id", r.ID).Error("prepare the bundle")
 		s.leaveSoon(ctx, r.ID)
-		return nil, errgrpc.ToGRPC(err)
+		return nil, toGRPC(err)
 	}
 	resp, err := s.create(createCtx, c, r)
 	switch {
@@ -72,7 +72,7 @@ func (s *Service) Create(ctx context.Context, r *taskapi.CreateTaskRequest) (*ta
 		s.forget(r.ID) // there'll be no Delete that works
 	case createCtx.Err() != nil:
 		s.takeBack(ctx, r.ID)
-		err = errgrpc.ToGRPC(explain(createCtx, createCtx.Err()))
+		err = toGRPC(explain(createCtx, createCtx.Err()))
 	default:
 		return resp, nil
 	}
@@ -104,7 +104,7 @@ func (s *Service) create(ctx context.Context, c *creation, r *taskapi.CreateTask
 	outliving, cancel := outlive(ctx, callGrace)
 	defer cancel()
 	made := make(chan *taskapi.CreateTaskResponse, 1)
-	c.touching.now("a volume of the container")
+	c.touching.now("")
 	err := c.touching.within(outliving, 0, func() error {
 		resp, err := s.TaskServiceExt.Create(outliving, r)
 		if err == nil {
@@ -114,7 +114,7 @@ func (s *Service) create(ctx context.Context, c *creation, r *taskapi.CreateTask
 		return err
 	})
 	if err != nil {
-		return nil, errgrpc.ToGRPC(err)
+		return nil, toGRPC(err)
 	}
 	return <-made, nil
 }
@@ -150,7 +150,7 @@ func (s *Service) Start(ctx context.Context, r *taskapi.StartRequest) (*taskapi.
 // CreateWithFSRestore is not offered: no caller of containerd's task API can
 // ask for it, and it would go past the preparation.
 func (s *Service) CreateWithFSRestore(context.Context, *extension.CreateWithFSRestoreRequest) (*taskapi.CreateTaskResponse, error) {
-	return nil, errgrpc.ToGRPC(errdefs.ErrNotImplemented)
+	return nil, toGRPC(errdefs.ErrNotImplemented)
 }
 
 // prepare does what this shim exists for, by the kind of container.
@@ -231,7 +231,7 @@ func (s *Service) Delete(ctx context.Context, r *taskapi.DeleteRequest) (*taskap
 		return nil, notCreated(r.ID)
 	}
 	if err := s.removePod(r.ID); err != nil {
-		return nil, errgrpc.ToGRPC(err)
+		return nil, toGRPC(err)
 	}
 	resp, err := s.TaskServiceExt.Delete(ctx, r)
 	if err == nil {
