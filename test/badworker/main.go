@@ -4,6 +4,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"fmt"
 	"os"
@@ -40,6 +41,7 @@ const (
 )
 
 func main() {
+	_, _ = bufio.NewReader(os.Stdin).ReadBytes('\n') // the request comes once its control group is there
 	ways[filepath.Base(os.Args[0])]()
 }
 
