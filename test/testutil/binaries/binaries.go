@@ -24,6 +24,8 @@ const (
 	Shim     = "containerd-shim-sedna-v1"
 	Worker   = "sedna-storage"
 	Workload = "workload"
+	// BadWorker misbehaves as the worker, by the name it is called by.
+	BadWorker = "badworker"
 	// GVisorShim starts gVisor's own shim, to compare with.
 	GVisorShim = "gvisorshim"
 	// Policy is a CNI plugin.
@@ -138,6 +140,7 @@ func Build() error {
 	packages := map[string]string{
 		Shim: "./cmd/" + Shim, Worker: "./cmd/" + Worker, Workload: "./test/workload", GVisorShim: "./test/gvisorshim",
 		Policy: "./test/policy",
+		BadWorker: "./test/badworker",
 	}
 	var errs []error
 	for name, pkg := range packages {
