@@ -17,10 +17,15 @@ import (
 
 // Unzip unpacks a zip archive of size bytes.
 func Unzip(r io.ReaderAt, size int64, limits Limits, sink Sink) error {
-	z, err := zip.NewReader(r, size)
+	table := &directory{r: r, entries: limits.Entries}
+	z, err := zip.NewReader(table, size)
+	if table.err != nil {
+		return table.err
+	}
 	if err != nil {
 		return damaged("zip", err)
 	}
+	table.whole = true
 	z.RegisterDecompressor(zip.Deflate, flate.NewReader)
 	g := newGuard(sink, limits, func() int64 { return size })
 	if len(z.File) == 0 {
