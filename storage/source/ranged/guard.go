@@ -109,6 +109,13 @@ func denied(a netip.Addr, why string) error {
 	}
 }
 
+// refusedHost is for hosts that no allow_cidrs could allow.
+func refusedHost(host, why string) error {
+	return &source.Error{
+		Kind: errdefs.ErrPermissionDenied, Why: fmt.Sprintf("the host %q may not be asked for (%s)", host, why), Hint: "write the host's name, or its address in the usual way",
+	}
+}
+
 // forms returns the address as it is and every IPv4 address inside it.
 func forms(a netip.Addr) []netip.Addr {
 	a = a.WithZone("").Unmap()
