@@ -76,6 +76,11 @@ type transfer struct {
 	// is still to be filled; guarded by mu
 	allocated, reserved int64
 
+	// holes is held while what was unpacked is given back to the disk, so that
+	// the next generation's bytes never are.
+	holes sync.Mutex
+	given int64 // up to where; guarded by holes
+
 	claimsPage bool // of the reply that brings the first byte; its reader's alone
 	// unannounced is how many bytes of this generation nobody announced; its one
 	// reader's, or the scheduler's while no part is out.
@@ -268,6 +273,9 @@ func (t *transfer) use(n int64) int64 {
 
 // restart begins a new generation and returns how many bytes it gives up.
 func (t *transfer) restart() int64 {
+	t.holes.Lock()
+	defer t.holes.Unlock()
+	t.given = 0
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	lost := t.have.sum()

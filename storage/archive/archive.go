@@ -44,6 +44,9 @@ type Sink interface {
 type Limits struct {
 	// Entries at most, and Bytes of content; 0 is no limit.
 	Entries, Bytes int64
+	// Room is asked for the content of an archive that says how much that is,
+	// before its first entry; nil lets all pass.
+	Room func(bytes int64) error
 }
 
 // An archive that holds more than freeBytes may be at most maxRatio times as
