@@ -398,6 +398,8 @@ func FuzzTar(f *testing.F) {
 
 func FuzzZip(f *testing.F) {
 	f.Add(zipOf(f, zipEntry{"a/", "", fs.ModeDir | 0o755}, zipEntry{"a/b", "data", 0o644}, zipEntry{"l", "a/b", fs.ModeSymlink | 0o777}))
+	f.Add(tableOf(3, 1, 3))
+	f.Add(zipOf(f, zipEntry{"x", "run", 0o755}, zipEntry{"empty", "", 0o644}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		_ = Unzip(bytes.NewReader(b), int64(len(b)), Limits{Entries: 1000, Bytes: 1 << 22}, picky{t})
 	})
