@@ -168,7 +168,7 @@ func (e *engine) fill(ctx context.Context, dog *watchdog, buf []byte, body io.Re
 func (e *engine) keep(t *transfer, p *part, data []byte) error {
 	if p.mode == stream && t.announced < 0 {
 		t.unannounced += int64(len(data))
-		if err := e.space.more(int64(len(data))); err != nil {
+		if err := e.space.more(int64(len(data)), nothing); err != nil {
 			return err
 		}
 	}

@@ -62,6 +62,7 @@ type Storage struct {
 	StallTimeout  Duration `toml:"stall_timeout"`   // default 30s
 	CAFile        string   `toml:"ca_file"`
 	Proxy         string   `toml:"proxy"`
+	NoProxy       []string `toml:"no_proxy"` // hosts without it
 	DenyCIDRs     []string `toml:"deny_cidrs"`
 	AllowCIDRs    []string `toml:"allow_cidrs"`
 	// MetricsFile is where Prometheus' node_exporter finds counters.
