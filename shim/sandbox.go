@@ -64,6 +64,9 @@ func (s *Service) prepareSandbox(ctx context.Context, r *taskapi.CreateTaskReque
 		return err
 	}
 	s.keep(pod.SandboxID, p.record)
+	if p.record.FullStats {
+		s.measure(r.ID)
+	}
 	return nil
 }
 

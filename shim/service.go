@@ -35,6 +35,9 @@ type Service struct {
 	// variables holds what each container's environment got from us, by
 	// container id. Guarded by mu.
 	variables map[string][]string
+	// measured holds what completes the containers' Stats, by container id.
+	// Guarded by mu.
+	measured map[string]*measured
 }
 
 // creation is one Create in progress.
@@ -67,6 +70,7 @@ func over(next extension.TaskServiceExt) *Service {
 	return &Service{
 		TaskServiceExt: next,
 		creating:       map[string]*creation{}, records: map[string]*record{}, variables: map[string][]string{},
+		measured: map[string]*measured{},
 	}
 }
 
@@ -99,15 +103,18 @@ func (s *Service) Create(ctx context.Context, r *taskapi.CreateTaskRequest) (*ta
 	} else if ctx.Err() != nil {
 		s.takeBack(ctx, r.ID)
 		return nil, errgrpc.ToGRPC(ctx.Err())
+	} else {
+		s.locate(ctx, r.ID, resp.Pid)
 	}
 	return resp, err
 }
 
-// forget drops what is held for the container's Exec.
+// forget drops what is held for the container's Exec and Stats.
 func (s *Service) forget(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.variables, id)
+	delete(s.measured, id)
 }
 
 // takeBack deletes a container whose creator has gone meanwhile.
