@@ -10,6 +10,7 @@ package binaries
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -78,7 +79,10 @@ func Missing() string {
 
 // Build brings bin/test up to date. Test packages that start at the same time
 // build one after the other.
-func Build() error {
+func Build() error { return BuildWith(nil) }
+
+// BuildWith is Build with further packages, by the names of their programs.
+func BuildWith(more map[string]string) error {
 	root, err := Root()
 	if err != nil {
 		return err
@@ -95,6 +99,7 @@ func Build() error {
 	packages := map[string]string{
 		Shim: "./cmd/" + Shim, Worker: "./cmd/" + Worker, Workload: "./test/workload", GVisorShim: "./test/gvisorshim",
 	}
+	maps.Copy(packages, more)
 	var errs []error
 	for name, pkg := range packages {
 		errs = append(errs, build(root, filepath.Join(dir, name), pkg))

@@ -3,6 +3,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -36,10 +37,17 @@ disabled_plugins = [
 [plugins.'io.containerd.internal.v1.opt']
   path = '{{.Dir}}/opt'
 [plugins.'io.containerd.nri.v1.nri']
-  disable = true
+  disable = {{not .NRI}}
+  socket_path = '{{.Dir}}/nri.sock'
+  plugin_path = '{{.Dir}}/nri/plugins'
+  plugin_config_path = '{{.Dir}}/nri/conf.d'
 
 [plugins.'io.containerd.cri.v1.images']
   snapshotter = 'overlayfs'
+{{- if .Mirror}}
+  [plugins.'io.containerd.cri.v1.images'.registry]
+    config_path = '{{.Dir}}/registry'
+{{- end}}
   [plugins.'io.containerd.cri.v1.images'.pinned_images]
     sandbox = '{{.PauseImage}}'
 
@@ -48,10 +56,10 @@ disabled_plugins = [
   restrict_oom_score_adj = true
   disable_apparmor = true
   [plugins.'io.containerd.cri.v1.runtime'.cni]
-    bin_dirs = ['{{.Tools}}']
+    bin_dirs = ['{{.Tools}}', '{{.Ours}}']
     conf_dir = '{{.Dir}}/cni'
   [plugins.'io.containerd.cri.v1.runtime'.containerd]
-    default_runtime_name = 'sedna'
+    default_runtime_name = '{{.Default}}'
 {{range .Handlers}}
     [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.'{{.Name}}']
       runtime_type = '{{.Type}}'
@@ -72,11 +80,15 @@ func writeConfig(opts Options) error {
 	}
 	type handler struct{ Name, Type, Path, ConfigPath string }
 	data := struct {
-		Dir, LogLevel, PauseImage, Tools string
-		Handlers                         []handler
-	}{Dir: Dir, LogLevel: opts.LogLevel, PauseImage: pauseImage, Tools: tools}
-	if data.LogLevel == "" {
-		data.LogLevel = "info"
+		Dir, LogLevel, PauseImage, Tools, Ours, Default, Mirror string
+		NRI                                                     bool
+		Handlers                                                []handler
+	}{
+		Dir: Dir, PauseImage: pauseImage, Tools: tools, Ours: ours, Mirror: opts.Mirror, NRI: opts.NRI,
+		LogLevel: cmp.Or(opts.LogLevel, "info"), Default: cmp.Or(opts.Default, Sedna),
+	}
+	if err := writeMirror(opts.Mirror); err != nil {
+		return err
 	}
 	for _, h := range opts.handlers(ours) {
 		data.Handlers = append(data.Handlers, handler{h.Name, h.runtimeType(), h.Path, h.configPath()})
@@ -92,6 +104,16 @@ func writeConfig(opts Options) error {
 		return err
 	}
 	return writeFile(filepath.Join(Dir, "containerd.toml"), text.String())
+}
+
+// writeMirror makes containerd pull every image, whatever its name, from one
+// registry: containerd docs/hosts.md.
+func writeMirror(address string) error {
+	if address == "" {
+		return nil
+	}
+	text := fmt.Sprintf("server = 'http://%[1]s'\n[host.'http://%[1]s']\n  capabilities = ['pull', 'resolve']\n", address)
+	return writeFile(filepath.Join(Dir, "registry", "_default", "hosts.toml"), text)
 }
 
 // Configure replaces what a handler's config.toml says beyond the paths, for

@@ -31,13 +31,16 @@ const cniConfig = `{
       "routes": [{"dst": "0.0.0.0/0"}],
       "dataDir": "` + Dir + `/ipam"
     }
-  }]
+  }%s]
 }
 `
 
+// hostPorts is a chained plugin that hears of pods' host ports.
+const hostPorts = `, {"type": %q, "capabilities": {"portMappings": true}}`
+
 // writeNetwork makes the bridge now, not with the first pod: servers listen on
 // its address.
-func writeNetwork() error {
+func writeNetwork(opts Options) error {
 	link := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: bridge}}
 	if err := netlink.LinkAdd(link); err != nil {
 		return fmt.Errorf("add bridge: %w", err)
@@ -52,7 +55,11 @@ func writeNetwork() error {
 	if err := netlink.LinkSetUp(link); err != nil {
 		return fmt.Errorf("bring the bridge up: %w", err)
 	}
-	return writeFile(filepath.Join(Dir, "cni", "10-sedna.conflist"), cniConfig)
+	chained := ""
+	if opts.HostPorts != "" {
+		chained = fmt.Sprintf(hostPorts, opts.HostPorts)
+	}
+	return writeFile(filepath.Join(Dir, "cni", "10-sedna.conflist"), fmt.Sprintf(cniConfig, chained))
 }
 
 // AddAddress gives the bridge one more address until remove is called.

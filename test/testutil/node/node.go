@@ -53,7 +53,7 @@ func Start(ctx context.Context, opts Options) (*Node, error) {
 }
 
 func (n *Node) start(ctx context.Context, opts Options) error {
-	if err := writeNetwork(); err != nil {
+	if err := writeNetwork(opts); err != nil {
 		return err
 	}
 	var err error
@@ -88,7 +88,7 @@ func (n *Node) startDaemon(ctx context.Context) error {
 	}
 	n.containerd = cmd
 	n.Adopt(cmd.Process.Pid)
-	n.conn, err = grpc.NewClient("unix://"+socket,
+	n.conn, err = grpc.NewClient(Endpoint,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: 10 * time.Millisecond, Multiplier: 1.2, MaxDelay: 200 * time.Millisecond},
