@@ -107,4 +107,3 @@ func (c oomCounter) addTo(metrics any) {
 		}
 	}
 }
-

@@ -56,13 +56,16 @@ func covers(folder, path string) bool {
 func Protect(spec *specs.Spec, root RootFS, empty string) (notes []string, err error) {
 	p := protection{spec: spec, root: root, empty: empty}
 	for _, path := range spec.Linux.ReadonlyPaths {
-		if err := p.add("readonlyPaths", path, p.readOnly); err != nil {
+		// What is mounted below it would vanish under the image's folder.
+		covered := func(at, path string) bool { return covers(at, path) || covers(path, at) }
+		if err := p.add("readonlyPaths", path, covered, readOnly); err != nil {
 			return nil, err
 		}
 	}
-	// Masks come last: one may lie in a read-only folder, and hides what is there.
+	// runsc mounts what is higher up first, whatever the order here: a mask leaves
+	// what is mounted below it.
 	for _, path := range spec.Linux.MaskedPaths {
-		if err := p.add("maskedPaths", path, p.mask); err != nil {
+		if err := p.add("maskedPaths", path, covers, p.mask); err != nil {
 			return nil, err
 		}
 	}
@@ -79,7 +82,8 @@ type protection struct {
 	notes  []string
 }
 
-func (p *protection) add(list, path string, how func(Found) specs.Mount) error {
+// add makes a mount for a path, unless a mount of the container is in the way.
+func (p *protection) add(list, path string, inTheWay func(at, path string) bool, how func(Found) specs.Mount) error {
 	if !protectable(path) {
 		return nil
 	}
@@ -93,28 +97,24 @@ func (p *protection) add(list, path string, how func(Found) specs.Mount) error {
 	if !protectable(found.Path) {
 		return nil
 	}
-	if m, ok := p.inTheWay(found.Path); ok {
-		p.notes = append(p.notes, fmt.Sprintf("container %q: %s of linux.%s isn't protected: gVisor can't do that where %s is mounted", nameOf(p.spec), path, list, m.Destination))
-		return nil
+	for _, m := range p.spec.Mounts {
+		at := filepath.Clean(m.Destination)
+		if at == "/" {
+			continue
+		}
+		if inTheWay(at, found.Path) {
+			p.notes = append(p.notes, fmt.Sprintf("container %q: %s of linux.%s isn't protected: gVisor can't do that where %s is mounted", nameOf(p.spec), path, list, m.Destination))
+			return nil
+		}
+		if covers(found.Path, at) {
+			p.notes = append(p.notes, fmt.Sprintf("container %q: %s of linux.%s hides what the image has there, but not the mount at %s", nameOf(p.spec), path, list, m.Destination))
+		}
 	}
 	p.mounts = append(p.mounts, how(found))
 	return nil
 }
 
-// inTheWay finds a mount of the container above or below path: above, it isn't the
-// root file system's file that is seen there; below, it would be covered.
-func (p *protection) inTheWay(path string) (specs.Mount, bool) {
-	i := slices.IndexFunc(p.spec.Mounts, func(m specs.Mount) bool {
-		at := filepath.Clean(m.Destination)
-		return at != "/" && (covers(at, path) || covers(path, at))
-	})
-	if i < 0 {
-		return specs.Mount{}, false
-	}
-	return p.spec.Mounts[i], true
-}
-
-func (p *protection) readOnly(found Found) specs.Mount {
+func readOnly(found Found) specs.Mount {
 	return specs.Mount{Destination: found.Path, Type: typeBind, Source: found.Host, Options: []string{"bind", "ro"}}
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/sedna-io/containerd-shim-sedna/test/testutil/isolate"
@@ -47,6 +48,26 @@ func inheritCpuset(parent, dir string) error {
 		}
 	}
 	return nil
+}
+
+// limitMemory limits the pod's cgroup, in the hierarchy that can.
+func limitMemory(uid string, limit int64) error {
+	if limit == 0 {
+		return nil
+	}
+	for _, hierarchy := range isolate.Hierarchies() {
+		for _, name := range []string{"memory.limit_in_bytes", "memory.max"} {
+			file := filepath.Join(hierarchy, podCgroup(uid), name)
+			if _, err := os.Stat(file); err != nil {
+				continue
+			}
+			if err := os.WriteFile(file, []byte(strconv.FormatInt(limit, 10)), 0o644); err != nil {
+				return fmt.Errorf("limit the pod's memory: %w", err)
+			}
+			return nil
+		}
+	}
+	return errors.New("limit the pod's memory: no cgroup of the node can")
 }
 
 // removeCgroup removes the pod's cgroup once those are gone that others made

@@ -24,6 +24,9 @@ type PodSpec struct {
 	// KubeletRoot is where the pod's folder is, the node's KubeletRoot by default.
 	KubeletRoot string
 	HostNetwork bool
+	// Memory is the limit of the pod's cgroup, 0 for none: kubelet sums up what
+	// its containers may have.
+	Memory int64
 	// DNS servers of the pod; the node's own by default.
 	DNS []string
 	// Tweak changes the request in ways that few tests need.
@@ -77,7 +80,10 @@ func (p *Pod) prepare() error {
 			return err
 		}
 	}
-	return makeCgroup(p.UID)
+	if err := makeCgroup(p.UID); err != nil {
+		return err
+	}
+	return limitMemory(p.UID, p.Spec.Memory)
 }
 
 // Run asks for the pod's sandbox. It can be called again after a failure or
