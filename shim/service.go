@@ -98,15 +98,16 @@ func (s *Service) Create(ctx context.Context, r *taskapi.CreateTaskRequest) (*ta
 	outliving, cancel := outlive(ctx, callGrace)
 	defer cancel()
 	resp, err := s.TaskServiceExt.Create(outliving, r)
-	if err != nil {
+	switch {
+	case err != nil:
 		s.forget(r.ID) // there'll be no Delete that works
-	} else if ctx.Err() != nil {
+		return nil, err
+	case ctx.Err() != nil:
 		s.takeBack(ctx, r.ID)
 		return nil, errgrpc.ToGRPC(ctx.Err())
-	} else {
-		s.locate(ctx, r.ID, resp.Pid)
 	}
-	return resp, err
+	s.locate(ctx, r.ID, resp.Pid)
+	return resp, nil
 }
 
 // forget drops what is held for the container's Exec and Stats.
@@ -124,6 +125,7 @@ func (s *Service) takeBack(ctx context.Context, id string) {
 	if _, err := s.TaskServiceExt.Delete(cleanup, &taskapi.DeleteRequest{ID: id}); err != nil {
 		log.G(ctx).WithError(err).WithField("id", id).Error("delete a container that nobody waits for")
 	}
+	s.forget(id)
 	if isGone(ctx) {
 		s.leave(ctx, id)
 	}

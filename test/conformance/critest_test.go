@@ -5,6 +5,7 @@ package conformance
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -29,6 +30,9 @@ const (
 // concerns containerd's image service alone.
 const unmakeable = "public image with digest should be pulled and removed"
 
+// critestDir is where critest leaves its files.
+const critestDir = node.Dir + "/critest"
+
 // outcome is how one spec ended, and why if it didn't pass.
 type outcome struct {
 	spec, state, message string
@@ -41,11 +45,10 @@ func critest(ctx context.Context, focus string, output *os.File) ([]outcome, err
 	if err != nil {
 		return nil, err
 	}
-	dir := filepath.Join(node.Dir, "critest")
-	if err := os.MkdirAll(dir, 0o777); err != nil {
+	if err := os.MkdirAll(critestDir, 0o777); err != nil {
 		return nil, err
 	}
-	report := filepath.Join(dir, "report.json")
+	report := filepath.Join(critestDir, "report.json")
 	args := []string{
 		"-runtime-endpoint", node.Endpoint, "-nri-socket", node.NRISocket,
 		"-ginkgo.no-color", "-ginkgo.json-report", report, "-ginkgo.skip", unmakeable,
@@ -56,13 +59,13 @@ func critest(ctx context.Context, focus string, output *os.File) ([]outcome, err
 	cmd := exec.CommandContext(ctx, filepath.Join(tools, "critest"), args...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(unix.SIGTERM) } // it still writes its report
 	cmd.WaitDelay = time.Minute
-	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "TMPDIR="+dir)
+	cmd.Dir = critestDir
+	cmd.Env = append(os.Environ(), "TMPDIR="+critestDir)
 	cmd.Stdout, cmd.Stderr = output, output
 	ended := cmd.Run() // specs that failed are an exit code too
 	outcomes, err := readReport(report)
 	if err != nil {
-		return nil, fmt.Errorf("critest ended (%v) without a report: %w", ended, err)
+		return nil, fmt.Errorf("critest ended without a report: %w", errors.Join(ended, err))
 	}
 	return outcomes, nil
 }

@@ -5,6 +5,7 @@
 package integration
 
 import (
+	"path/filepath"
 	"testing"
 
 	"github.com/sedna-io/containerd-shim-sedna/test/testutil"
@@ -25,9 +26,14 @@ const (
 	linkedRoot  = "linked-root"  // says a symbolic link
 	oneByOne    = "one-by-one"   // downloads for one pod at a time
 	configured  = "configured"   // config.toml is written by each test that uses it
+	recommended = "recommended"  // config.toml is the one in deploy/
 )
 
 func TestMain(m *testing.M) {
+	deploy, err := filepath.Abs("../../deploy/config.toml")
+	if err != nil {
+		panic(err)
+	}
 	testutil.Main(m, node.Options{Handlers: []node.Handler{
 		{Name: malformed, Raw: true, Config: "[storage]\nworker = = 1\n"},
 		{Name: unknownKey, Raw: true, Config: "[storage]\nmax_worker = 3\n"},
@@ -41,5 +47,6 @@ func TestMain(m *testing.M) {
 		{Name: linkedRoot, Raw: true, Config: "[shim]\nkubelet_root = \"" + rootLink + "\"\n"},
 		{Name: oneByOne, Config: "[storage]\nmax_workers = 1\n"},
 		{Name: configured},
+		{Name: recommended, ConfigPath: deploy},
 	}})
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -92,4 +93,25 @@ func removeOwnCgroup(uid string) error {
 		return fmt.Errorf("cgroups left of the pod: %s", strings.Join(left, ", "))
 	}
 	return nil
+}
+
+// orphanage is where containerd puts containers of pods without a cgroup parent,
+// by its namespace's name. It isn't ours alone: other containerds use it too.
+const orphanage = "k8s.io"
+
+// removeOrphanedCgroups removes the cgroups there that this node has made, whose
+// names are then in its log. What still has processes is an error.
+func (n *Node) removeOrphanedCgroups() error {
+	log := n.Log(0, math.MaxInt32)
+	return Poll(context.Background(), leftoverTimeout, func(context.Context) error {
+		var errs []error
+		for _, dir := range isolate.Cgroups("/" + orphanage) {
+			if id := filepath.Base(dir); id != orphanage && strings.Contains(log, id) {
+				errs = append(errs, os.Remove(dir))
+			} else if id == orphanage {
+				_ = os.Remove(dir) // others may be there
+			}
+		}
+		return errors.Join(errs...)
+	})
 }

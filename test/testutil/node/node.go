@@ -176,6 +176,20 @@ func (n *Node) stopDaemon(kill bool) error {
 	return nil
 }
 
+// Clear removes what others than the harness have left on the node: every pod
+// that the CRI knows, mounts below dir, and cgroups of pods that named no parent.
+func (n *Node) Clear(ctx context.Context, dir string) error {
+	reply, err := n.CRI.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{})
+	if err != nil {
+		return fmt.Errorf("list pods: %w", err)
+	}
+	var errs []error
+	for _, pod := range reply.Items {
+		errs = append(errs, n.removeSandbox(ctx, pod.Id))
+	}
+	return errors.Join(append(errs, unmountBelow(dir), n.removeOrphanedCgroups())...)
+}
+
 // Close stops containerd and removes the network. Pods should be gone.
 func (n *Node) Close() error {
 	if n.DNS != nil {

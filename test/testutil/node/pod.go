@@ -175,8 +175,8 @@ func (p *Pod) Remove(ctx context.Context) error {
 			return err
 		}
 		for _, sandbox := range reply.Items {
-			if err := p.removeSandbox(ctx, sandbox.Id); err != nil {
-				return err
+			if err := p.node.removeSandbox(ctx, sandbox.Id); err != nil {
+				return fmt.Errorf("%s: %w", p.Spec.Name, err)
 			}
 		}
 		return nil
@@ -188,12 +188,12 @@ func (p *Pod) Remove(ctx context.Context) error {
 	return nil
 }
 
-func (p *Pod) removeSandbox(ctx context.Context, id string) error {
-	if _, err := p.node.CRI.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: id}); err != nil {
-		return fmt.Errorf("stop sandbox of %s: %w", p.Spec.Name, err)
+func (n *Node) removeSandbox(ctx context.Context, id string) error {
+	if _, err := n.CRI.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: id}); err != nil {
+		return fmt.Errorf("stop sandbox: %w", err)
 	}
-	if _, err := p.node.CRI.RemovePodSandbox(ctx, &runtimeapi.RemovePodSandboxRequest{PodSandboxId: id}); err != nil {
-		return fmt.Errorf("remove sandbox of %s: %w", p.Spec.Name, err)
+	if _, err := n.CRI.RemovePodSandbox(ctx, &runtimeapi.RemovePodSandboxRequest{PodSandboxId: id}); err != nil {
+		return fmt.Errorf("remove sandbox: %w", err)
 	}
 	return nil
 }
