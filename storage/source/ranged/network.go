@@ -116,7 +116,7 @@ func (n *Network) transport(bundle []byte, skip bool) (*transports, error) {
 func (n *Network) newTransport(c *tls.Config) *http.Transport {
 	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: keepAlive, Control: n.guard.control}
 	t := &http.Transport{
-		DialContext:            dialer.DialContext,
+		DialContext:            dialWith(dialer),
 		TLSClientConfig:        c,
 		TLSHandshakeTimeout:    dialTimeout,
 		ResponseHeaderTimeout:  headerTimeout,
@@ -131,7 +131,7 @@ func (n *Network) newTransport(c *tls.Config) *http.Transport {
 		// The proxy is the node's own choice, wherever it stands; it resolves
 		// names, so only addresses written as such can be checked here.
 		free := &net.Dialer{Timeout: dialTimeout, KeepAlive: keepAlive}
-		t.DialContext = free.DialContext
+		t.DialContext = dialWith(free)
 		t.Proxy = func(r *http.Request) (*url.URL, error) {
 			if a, err := netip.ParseAddr(r.URL.Hostname()); err == nil {
 				if err := n.guard.check(a); err != nil {
