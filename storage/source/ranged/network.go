@@ -111,14 +111,14 @@ func (n *Network) transport(bundle []byte, skip bool) (*transports, error) {
 func (n *Network) newTransport(c *tls.Config) *http.Transport {
 	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: keepAlive, Control: n.guard.control}
 	t := &http.Transport{
-		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+		DialContext: dialWith(func(ctx context.Context, network, address string) (net.Conn, error) {
 			if host, _, err := net.SplitHostPort(address); err == nil {
 				if err := n.guard.checkHost(host); err != nil {
 					return nil, err
 				}
 			}
 			return dialer.DialContext(ctx, network, address)
-		},
+		}),
 		TLSClientConfig:        c,
 		TLSHandshakeTimeout:    dialTimeout,
 		ResponseHeaderTimeout:  headerTimeout,
@@ -130,7 +130,7 @@ func (n *Network) newTransport(c *tls.Config) *http.Transport {
 		Protocols:              new(http.Protocols),
 	}
 	if n.proxy != nil {
-		t.Proxy, t.DialContext = n.proxy.pick, n.proxy.dialer(dialer)
+		t.Proxy, t.DialContext = n.proxy.pick, dialWith(n.proxy.dialer(dialer))
 	}
 	return t
 }
