@@ -36,6 +36,7 @@ func (p *sandbox) fetch(ctx context.Context, dir string) error {
 	}
 	ctx, cancel := beforeDeadline(ctx, time.Duration(p.cfg.Shim.DeadlineMargin))
 	defer cancel()
+	p.touch.now("") // waiting for a slot, and for the worker, ends with ctx
 	watch := p.follow(req)
 	release, err := p.queue(ctx, watch)
 	if err != nil {
@@ -43,7 +44,9 @@ func (p *sandbox) fetch(ctx context.Context, dir string) error {
 	}
 	defer release()
 	defer p.meter(&command, &req)()
+	p.touch.now("the pod's volume %q", p.plan.Volume)
 	group, err := p.groupFor(dir)
+	p.touch.now("")
 	if err != nil {
 		return p.explain(ctx, err, watch)
 	}
@@ -157,17 +160,20 @@ func (outOfTime) Error() string { return "the time for creating the pod is over"
 
 func (outOfTime) Unwrap() error { return context.DeadlineExceeded }
 
-// beforeDeadline ends ctx the margin before its deadline, or a twentieth of
-// what is left if that is less: time enough to say how far it got.
+// beforeDeadline ends ctx by the margin before its deadline.
 func beforeDeadline(ctx context.Context, margin time.Duration) (context.Context, context.CancelFunc) {
-	deadline, ok := ctx.Deadline()
+	deadline, ok := endBefore(ctx, margin)
 	if !ok {
 		return context.WithCancel(ctx)
 	}
-	if part := time.Until(deadline) / 20; part < margin {
-		margin = part
-	}
-	return context.WithDeadlineCause(ctx, deadline.Add(-margin), errOutOfTime)
+	return context.WithDeadlineCause(ctx, deadline, errOutOfTime)
+}
+
+// endBefore is the margin before ctx's deadline, or a twentieth of what is left
+// if that is less: time enough to say how far it got.
+func endBefore(ctx context.Context, margin time.Duration) (time.Time, bool) {
+	deadline, ok := ctx.Deadline()
+	return deadline.Add(-min(margin, time.Until(deadline)/20)), ok
 }
 
 // explain makes the error that people read. What the worker says of itself is

@@ -5,6 +5,7 @@ package ranged
 import (
 	"fmt"
 	"net/netip"
+	"strings"
 	"syscall"
 
 	"github.com/containerd/errdefs"
@@ -99,6 +100,15 @@ func (g *guard) check(a netip.Addr) error {
 		}
 	}
 	return nil
+}
+
+// checkHost is check for a host that isn't resolved yet, maybe by somebody else.
+func (g *guard) checkHost(host string) error {
+	a, isAddress, err := written(strings.TrimSuffix(host, "."))
+	if err == nil && isAddress {
+		err = g.check(a)
+	}
+	return err
 }
 
 func denied(a netip.Addr, why string) error {

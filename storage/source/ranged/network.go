@@ -3,6 +3,7 @@
 package ranged
 
 import (
+	"context"
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
@@ -110,7 +111,14 @@ func (n *Network) transport(bundle []byte, skip bool) (*transports, error) {
 func (n *Network) newTransport(c *tls.Config) *http.Transport {
 	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: keepAlive, Control: n.guard.control}
 	t := &http.Transport{
-		DialContext:            dialer.DialContext,
+		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			if host, _, err := net.SplitHostPort(address); err == nil {
+				if err := n.guard.checkHost(host); err != nil {
+					return nil, err
+				}
+			}
+			return dialer.DialContext(ctx, network, address)
+		},
 		TLSClientConfig:        c,
 		TLSHandshakeTimeout:    dialTimeout,
 		ResponseHeaderTimeout:  headerTimeout,

@@ -67,11 +67,7 @@ func (p *proxy) pick(r *http.Request) (*url.URL, error) {
 		}
 		return nil, nil // its dialer is guarded
 	}
-	a, isAddress, err := written(host)
-	if err == nil && isAddress {
-		err = p.guard.check(a)
-	}
-	return to, err
+	return to, p.guard.checkHost(host)
 }
 
 // dialer reaches the proxy, which is the node's own choice wherever it stands,
