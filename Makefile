@@ -13,6 +13,8 @@ GOBUILD := CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)'
 
 # One folder below test/tools for each foreign program, with a go.mod of its own.
 TOOLS := runsc containerd crictl cni versitygw
+# Other versions of containerd that the shim is tested on.
+CONTAINERDS := 1.7 2.1
 STAMP  = bin/tools/.$(1).stamp
 
 PREFIX ?= /usr/local
@@ -21,7 +23,7 @@ FUZZTIME ?= 30s
 
 .PHONY: help
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "%-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "%-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: ## Build both binaries into bin/
@@ -51,6 +53,24 @@ test: build tools ## Run all tests; those that need root say so when they skip
 test-cgroup2: ## Run the worker's tests on control groups of version 2, in a small emulated machine
 	test/cgroup2/run bin/vm
 
+.PHONY: tools-containerd
+tools-containerd: $(foreach v,$(CONTAINERDS),$(call STAMP,containerd-$(v))) ## Build the other versions of containerd
+
+.PHONY: test-containerd
+test-containerd: build tools tools-containerd ## Run the integration tests on the other versions of containerd
+	for v in $(CONTAINERDS); do \
+	  echo "=== containerd $$v"; \
+	  SEDNA_CONTAINERD=$$v go test -count=1 -timeout 30m $(SMOKE) ./test/integration; \
+	done
+
+.PHONY: smoke-containerd
+smoke-containerd: SMOKE = -run 'PlainPod|StartsWithTheFilesOfAnS3|RuntimeClass|Untrusted|DeployFolder|ShimKilled|TestStart'
+smoke-containerd: test-containerd ## Run a few of them
+
+.PHONY: kind
+kind: ## Run pods in a node of kind (needs Docker, kind and kubectl)
+	test/kind/run
+
 .PHONY: race
 race: ## Run the unit tests under the race detector (needs a C compiler)
 	CGO_ENABLED=1 go test -race -timeout 20m $$(go list ./... | grep -v /test/)
@@ -66,6 +86,10 @@ bench-fetch: $(call STAMP,versitygw) $(call STAMP,s5cmd) ## Race `sedna-storage 
 .PHONY: bench
 bench: build tools $(call STAMP,s5cmd) ## Run the benchmarks that docs/performance.md quotes
 	go test -run '^$$' -bench . -benchtime 1x -timeout 60m ./test/bench/...
+
+.PHONY: bench-load
+bench-load: build tools ## Start 100 pods in a row and 20 at once, ours and gVisor's
+	go test -run '^$$' -bench . -benchtime 1x -timeout 60m -v ./test/bench/load
 
 .PHONY: lint
 lint: $(call STAMP,golangci-lint) ## Check format and style

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	taskapi "github.com/containerd/containerd/api/runtime/task/v2"
 	"github.com/containerd/errdefs"
@@ -20,7 +21,7 @@ import (
 // current ones, so whoever may edit the pod could change them under a running
 // sandbox.
 func (s *Service) prepareContainer(ctx context.Context, t *touching, r *taskapi.CreateTaskRequest, b *bundle.Bundle, pod bundle.Pod) error {
-	rec, err := s.recordOf(pod.SandboxID, r.Bundle)
+	rec, err := s.recordOf(pod.SandboxID, r.ID, r.Bundle)
 	if err != nil {
 		return err
 	}
@@ -74,21 +75,31 @@ func (s *Service) keep(sandboxID string, rec *record) {
 }
 
 // recordOf returns the record of a pod. Where each container has a shim of its
-// own it lies in the sandbox's bundle, beside this one.
-func (s *Service) recordOf(sandboxID, containerBundle string) (*record, error) {
+// own it lies in the sandbox's bundle.
+func (s *Service) recordOf(sandboxID, id, dir string) (*record, error) {
 	s.mu.Lock()
 	rec := s.records[sandboxID]
 	s.mu.Unlock()
 	if rec != nil {
 		return rec, nil
 	}
-	if filepath.Base(sandboxID) != sandboxID {
+	if filepath.Base(sandboxID) != sandboxID || strings.Trim(sandboxID, ".") == "" {
 		return nil, fmt.Errorf("sandbox id %q is no name: %w", sandboxID, errdefs.ErrInvalidArgument)
 	}
-	rec, err := loadRecord(filepath.Join(filepath.Dir(containerBundle), sandboxID))
+	rec, err := loadRecord(neighbour(dir, id, sandboxID))
 	if err != nil {
 		return nil, fmt.Errorf("the record of the pod's sandbox: %w; delete the pod, so that it is made anew", err)
 	}
 	s.keep(sandboxID, rec)
 	return rec, nil
+}
+
+// neighbour is the bundle of another container, given where that of id is:
+// containerd's folder of all bundles has ID, CRI-O's has ID/userdata
+// (containers/storage store.go:ContainerDirectory).
+func neighbour(dir, id, other string) string {
+	if parent, last := filepath.Split(filepath.Clean(dir)); filepath.Base(parent) == id {
+		return filepath.Join(filepath.Dir(filepath.Clean(parent)), other, last)
+	}
+	return filepath.Join(filepath.Dir(dir), other)
 }

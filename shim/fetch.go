@@ -43,6 +43,7 @@ func (p *sandbox) fetch(ctx context.Context, dir string) error {
 		return p.explain(ctx, err, watch)
 	}
 	defer release()
+	defer p.meter(&command, &req)()
 	p.touch.now("the pod's volume %q", p.plan.Volume)
 	group, err := p.groupFor(dir)
 	p.touch.now("")
@@ -83,6 +84,22 @@ func (p *sandbox) queue(ctx context.Context, watch *progress) (release func(), e
 		return func() {}, nil
 	}
 	return release, err
+}
+
+// meter has the worker ask for its part of the node's bandwidth, where that is
+// limited. A node that can't keep account of it limits each worker on its own.
+func (p *sandbox) meter(c *worker.Command, req *worker.Request) (done func()) {
+	s := p.cfg.Storage
+	if s.Bandwidth <= 0 {
+		return func() {}
+	}
+	b, err := openBudget(int64(s.Bandwidth), s.MaxWorkers)
+	if err != nil {
+		p.log.WithError(err).Warn("[storage] bandwidth holds for this download alone: it can't be shared")
+		return func() {}
+	}
+	c.Meter, req.Limits.Metered, req.Limits.Bandwidth = b.grant, true, 0
+	return b.close
 }
 
 // worker finds the program and says where it has to work.

@@ -84,9 +84,11 @@ func (n *Node) leftovers() ([]string, error) {
 			left = append(left, fmt.Sprintf("%s %s", what, filepath.Join(dir, name)))
 		}
 	}
-	for _, name := range Entries(filepath.Join(Dir, "ipam", "sedna")) {
-		if strings.HasPrefix(name, "10.") {
-			left = append(left, "address "+name)
+	for _, network := range n.networks {
+		for _, name := range Entries(filepath.Join(ipamDir, network.Bridge)) {
+			if strings.HasPrefix(name, "10.") {
+				left = append(left, "address "+name)
+			}
 		}
 	}
 	left = append(left, cgroups()...)
