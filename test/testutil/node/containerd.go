@@ -99,6 +99,13 @@ func (n *Node) Configure(handler, config string) error {
 	return writeFile(h.configPath(), h.config())
 }
 
+// ConfigureFirst is Configure for keys of the top level, which come before the
+// paths.
+func (n *Node) ConfigureFirst(handler, config string) error {
+	h := Handler{Name: handler}
+	return writeFile(h.configPath(), config+h.config())
+}
+
 // startContainerd starts the daemon; it isn't ready yet.
 func startContainerd() (*exec.Cmd, error) {
 	ours, tools, err := binaries.Dirs()
