@@ -23,7 +23,7 @@ func writeConfig(opts Options) error {
 	if err != nil {
 		return err
 	}
-	type handler struct{ Name, Type, Path, ConfigPath string }
+	type handler struct{ Name, Type, Path, Sandboxer, ConfigPath string }
 	data := struct {
 		Dir, LogLevel, PauseImage, Tools string
 		Handlers                         []handler
@@ -32,7 +32,7 @@ func writeConfig(opts Options) error {
 		data.LogLevel = "info"
 	}
 	for _, h := range opts.handlers(ours) {
-		data.Handlers = append(data.Handlers, handler{h.Name, h.runtimeType(), h.Path, h.configPath()})
+		data.Handlers = append(data.Handlers, handler{h.Name, h.runtimeType(), h.Path, h.Sandboxer, h.configPath()})
 		if h.ConfigPath != "" {
 			continue
 		}
