@@ -20,7 +20,7 @@ import (
 // takes no wish from the container's annotations: kubelet sends the pod's
 // current ones, so whoever may edit the pod could change them under a running
 // sandbox.
-func (s *Service) prepareContainer(ctx context.Context, r *taskapi.CreateTaskRequest, b *bundle.Bundle, pod bundle.Pod) error {
+func (s *Service) prepareContainer(ctx context.Context, t *touching, r *taskapi.CreateTaskRequest, b *bundle.Bundle, pod bundle.Pod) error {
 	rec, err := s.recordOf(pod.SandboxID, r.ID, r.Bundle)
 	if err != nil {
 		return err
@@ -31,6 +31,7 @@ func (s *Service) prepareContainer(ctx context.Context, r *taskapi.CreateTaskReq
 	}
 	volumes.FilterAnnotations(b.Spec, rec.Allowed)
 	stripAnnotations(b.Spec.Annotations)
+	t.now("the source of one of the container's mounts")
 	notes, err := rec.Hints.ApplyContainer(b.Spec)
 	if err != nil {
 		return err
@@ -46,6 +47,10 @@ func (s *Service) prepareContainer(ctx context.Context, r *taskapi.CreateTaskReq
 		s.variables[r.ID] = added(before, environment(b))
 		s.mu.Unlock()
 	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	t.now("")
 	for _, note := range notes {
 		logger.Info(note)
 	}

@@ -36,6 +36,7 @@ func (p *sandbox) fetch(ctx context.Context, dir string) error {
 	}
 	ctx, cancel := beforeDeadline(ctx, time.Duration(p.cfg.Shim.DeadlineMargin))
 	defer cancel()
+	p.touch.now("") // waiting for a slot, and for the worker, ends with ctx
 	watch := p.follow(req)
 	release, err := p.queue(ctx, watch)
 	if err != nil {
@@ -43,7 +44,9 @@ func (p *sandbox) fetch(ctx context.Context, dir string) error {
 	}
 	defer release()
 	defer p.meter(&command, &req)()
+	p.touch.now("the pod's volume %q", p.plan.Volume)
 	group, err := p.groupFor(dir)
+	p.touch.now("")
 	if err != nil {
 		return p.explain(ctx, err, watch)
 	}
@@ -164,9 +167,7 @@ func beforeDeadline(ctx context.Context, margin time.Duration) (context.Context,
 	if !ok {
 		return context.WithCancel(ctx)
 	}
-	if part := time.Until(deadline) / 20; part < margin {
-		margin = part
-	}
+	margin = min(margin, time.Until(deadline)/20)
 	return context.WithDeadlineCause(ctx, deadline.Add(-margin), errOutOfTime)
 }
 

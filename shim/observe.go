@@ -78,7 +78,7 @@ func (p *sandbox) conclude(began time.Time, err error) {
 // long.
 func publish(podLogs, metrics string, r observe.Result) error {
 	done := make(chan error, 1)
-	go func() { done <- publishAll(podLogs, metrics, r) }()
+	go func() { done <- quietly(func() error { return publishAll(podLogs, metrics, r) }) }()
 	wait := publishTime
 	if r.Result == observe.Canceled {
 		wait = publishTimeHurried

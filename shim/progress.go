@@ -99,6 +99,7 @@ func (p *progress) onAt(e worker.Event, now time.Time) {
 func (p *progress) advance(last worker.Progress, now time.Time) {
 	last.Item = last.Item[:min(len(last.Item), maxItem)]
 	last.Waiting = last.Waiting[:min(len(last.Waiting), maxItem)]
+	last.Trouble = oneLine(last.Trouble[:min(len(last.Trouble), maxItem)])
 	p.mu.Lock()
 	p.running.Progress = last
 	p.heard = now
@@ -183,6 +184,9 @@ func (p *progress) far() string {
 	}
 	if limit := p.limit(); limit != nil {
 		text += ", " + limit.String()
+	}
+	if l.Trouble != "" {
+		text += " (" + l.Trouble + ")"
 	}
 	return text
 }

@@ -103,6 +103,7 @@ func (s *secrets) files(volume string) (map[string][]byte, error) {
 	if files, ok := s.read[volume]; ok {
 		return files, nil
 	}
+	s.touch.now("the pod's volume %q", volume)
 	files, err := s.volumes.Secret(volume)
 	if err != nil {
 		return nil, fmt.Errorf("annotation %ssecret: %w", annotationPrefix, err)

@@ -32,6 +32,9 @@ func (o *psOptions) writeDownloads(out io.Writer, all []observe.Running) error {
 		case r.Limit != nil:
 			item += " (" + r.Limit.String() + ")"
 		}
+		if p.Trouble != "" {
+			item += " (" + p.Trouble + ")"
+		}
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s/s\t%s\t%s\t%s\n", podName(r.Pod), printable(strings.Join(r.Mounts, ",")),
 			gauge(p), size(int64(p.Rate)), left(p), o.now.Sub(r.Since).Round(time.Second), printable(item))
 	}

@@ -104,7 +104,8 @@ type Progress struct {
 	Files   int64   `json:"files"`           // complete
 	Rate    float64 `json:"rate"`            // bytes per second, lately
 	Waiting string  `json:"waiting,omitempty"`
-	Item    string  `json:"item,omitempty"` // the redacted URL being fetched
+	Trouble string  `json:"trouble,omitempty"` // why requests are tried again, while no data comes
+	Item    string  `json:"item,omitempty"`    // the redacted URL being fetched
 }
 
 // Log is a line for the shim's log.

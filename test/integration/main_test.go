@@ -31,6 +31,17 @@ const (
 	byPath      = "by-path"      // runtime_path names the shim, and PATH needn't have it
 	sandboxAPI  = "sandbox-api"  // sandboxer = "shim"
 	untrusted   = "untrusted"    // containerd's own name: it runs pods that an annotation calls so
+	elsewhere   = "elsewhere"    // pods have another network than all others
+	policed     = "policed"      // pods have a network with policies
+)
+
+// The networks of the last two.
+var (
+	otherNetwork = node.Network{Bridge: "sedna1", Address: "10.90.0.1"}
+	withPolicies = node.Network{
+		Bridge: "sedna2", Address: "10.91.0.1",
+		Chained: `{"type": "policy", "capabilities": {"io.kubernetes.cri.pod-annotations": true}}`,
+	}
 )
 
 // shimPath is our shim as these tests have built it.
@@ -58,6 +69,8 @@ func TestMain(m *testing.M) {
 		{Name: configured},
 		{Name: untrusted},
 		{Name: sandboxAPI, Sandboxer: "shim"},
+		{Name: elsewhere, Network: &otherNetwork},
+		{Name: policed, Config: "deadline_margin = \"1s\"\n", Network: &withPolicies},
 		{Name: noRunsc, Raw: true, Config: "binary_name = \"runsc-elsewhere\"\n"},
 		{Name: byPath, Path: shimPath()},
 	}})

@@ -5,6 +5,7 @@ package ranged
 import (
 	"fmt"
 	"net/netip"
+	"strings"
 	"syscall"
 
 	"github.com/containerd/errdefs"
@@ -96,6 +97,25 @@ func (g *guard) check(a netip.Addr) error {
 		}
 		if g.host && in(hostDenied, form) {
 			return denied(a, "in the node's network, loopback and link-local addresses are denied")
+		}
+	}
+	return nil
+}
+
+// checkHost is check for a host that isn't resolved yet, maybe by somebody else.
+// Numbers that are no address in its usual form are refused: 2852039166,
+// 0xa9.254.43518 and their like are one to inet_aton(3), and so to many proxies.
+func (g *guard) checkHost(host string) error {
+	host = strings.TrimSuffix(host, ".")
+	if a, err := netip.ParseAddr(host); err == nil {
+		return g.check(a)
+	}
+	last := strings.ToLower(host[strings.LastIndexByte(host, '.')+1:])
+	if last != "" && strings.Trim(last, "0123456789") == "" || strings.HasPrefix(last, "0x") && strings.Trim(last[2:], "0123456789abcdef") == "" {
+		return &source.Error{
+			Kind: errdefs.ErrPermissionDenied,
+			Why:  fmt.Sprintf("%q may not be dialled (an address in an unusual form)", host),
+			Hint: "write it as four decimal numbers",
 		}
 	}
 	return nil

@@ -3,13 +3,13 @@
 package ranged
 
 import (
+	"context"
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
 	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"slices"
 	"sync"
@@ -116,7 +116,14 @@ func (n *Network) transport(bundle []byte, skip bool) (*transports, error) {
 func (n *Network) newTransport(c *tls.Config) *http.Transport {
 	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: keepAlive, Control: n.guard.control}
 	t := &http.Transport{
-		DialContext:            dialer.DialContext,
+		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			if host, _, err := net.SplitHostPort(address); err == nil {
+				if err := n.guard.checkHost(host); err != nil {
+					return nil, err
+				}
+			}
+			return dialer.DialContext(ctx, network, address)
+		},
 		TLSClientConfig:        c,
 		TLSHandshakeTimeout:    dialTimeout,
 		ResponseHeaderTimeout:  headerTimeout,
@@ -129,16 +136,11 @@ func (n *Network) newTransport(c *tls.Config) *http.Transport {
 	}
 	if n.proxy != nil {
 		// The proxy is the node's own choice, wherever it stands; it resolves
-		// names, so only addresses written as such can be checked here.
+		// names, so only what is written as an address can be checked here.
 		free := &net.Dialer{Timeout: dialTimeout, KeepAlive: keepAlive}
 		t.DialContext = free.DialContext
 		t.Proxy = func(r *http.Request) (*url.URL, error) {
-			if a, err := netip.ParseAddr(r.URL.Hostname()); err == nil {
-				if err := n.guard.check(a); err != nil {
-					return nil, err
-				}
-			}
-			return n.proxy, nil
+			return n.proxy, n.guard.checkHost(r.URL.Hostname())
 		}
 	}
 	return t

@@ -4,7 +4,9 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,16 +25,19 @@ func writeConfig(opts Options) error {
 	if err != nil {
 		return err
 	}
-	type handler struct{ Name, Type, Path, Sandboxer, ConfigPath string }
+	if err := linkPlugins(ours, tools); err != nil {
+		return err
+	}
+	type handler struct{ Name, Type, Path, Sandboxer, ConfigPath, Network string }
 	data := struct {
-		Dir, LogLevel, PauseImage, Tools string
-		Handlers                         []handler
-	}{Dir: Dir, LogLevel: opts.LogLevel, PauseImage: pauseImage, Tools: tools}
+		Dir, LogLevel, PauseImage, Plugins, Network string
+		Handlers                                    []handler
+	}{Dir: Dir, LogLevel: opts.LogLevel, PauseImage: pauseImage, Plugins: pluginDir, Network: mainNetwork.confDir()}
 	if data.LogLevel == "" {
 		data.LogLevel = "info"
 	}
 	for _, h := range opts.handlers(ours) {
-		data.Handlers = append(data.Handlers, handler{h.Name, h.runtimeType(), h.Path, h.Sandboxer, h.configPath()})
+		data.Handlers = append(data.Handlers, handler{h.Name, h.runtimeType(), h.Path, h.Sandboxer, h.configPath(), h.network().confDir()})
 		if h.ConfigPath != "" {
 			continue
 		}
@@ -53,6 +58,22 @@ func writeConfig(opts Options) error {
 		return err
 	}
 	return writeFile(filepath.Join(Dir, "containerd.toml"), text.String())
+}
+
+// pluginDir has all CNI plugins: containerd 1.7 looks in one folder only.
+const pluginDir = Dir + "/cni-plugins"
+
+func linkPlugins(ours, tools string) error {
+	if err := os.MkdirAll(pluginDir, 0o755); err != nil {
+		return err
+	}
+	for name, dir := range map[string]string{"bridge": tools, "host-local": tools, "loopback": tools, binaries.Policy: ours} {
+		err := os.Symlink(filepath.Join(dir, name), filepath.Join(pluginDir, name))
+		if err != nil && !errors.Is(err, fs.ErrExist) { // as after an upgrade of containerd
+			return err
+		}
+	}
+	return nil
 }
 
 // Configure replaces what a handler's config.toml says beyond the paths, for

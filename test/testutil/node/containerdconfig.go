@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"text/template"
+	"time"
 
 	"github.com/sedna-io/containerd-shim-sedna/test/testutil/binaries"
 )
@@ -40,13 +41,16 @@ func deployed(version string) ([]byte, error) {
 // usual one. Version 2 of the format is all that containerd 1.7 reads; from
 // containerd 2.3 on the addresses of its servers are plugins too.
 func configTemplate(version string) *template.Template {
+	text := configV3 + serversV3 + configV3CRI
 	switch {
 	case strings.HasPrefix(version, "1."):
-		return template.Must(template.New("config.toml").Parse(configV2))
+		text = configV2
 	case version == "2.1":
-		return template.Must(template.New("config.toml").Parse(configV3 + serversV2 + configV3CRI))
+		text = configV3 + serversV2 + configV3CRI
 	}
-	return template.Must(template.New("config.toml").Parse(configV3 + serversV3 + configV3CRI))
+	return template.Must(template.New("config.toml").Funcs(template.FuncMap{
+		"patience": func(seconds int) time.Duration { return Patience(time.Duration(seconds) * time.Second) },
+	}).Parse(text))
 }
 
 // The annotation lists of all forms are those of docs/ for users;
@@ -65,6 +69,15 @@ disabled_plugins = [
 
 [debug]
   level = '{{.LogLevel}}'
+` + timeouts
+
+// timeouts are so many times containerd's own on a slow machine.
+const timeouts = `
+[timeouts]
+  'io.containerd.timeout.shim.cleanup' = '{{patience 5}}'
+  'io.containerd.timeout.shim.load' = '{{patience 5}}'
+  'io.containerd.timeout.shim.shutdown' = '{{patience 3}}'
+  'io.containerd.timeout.task.state' = '{{patience 2}}'
 `
 
 const serversV3 = `
@@ -96,8 +109,8 @@ const configV3CRI = `
   restrict_oom_score_adj = true
   disable_apparmor = true
   [plugins.'io.containerd.cri.v1.runtime'.cni]
-    bin_dirs = ['{{.Tools}}']
-    conf_dir = '{{.Dir}}/cni'
+    bin_dirs = ['{{.Plugins}}']
+    conf_dir = '{{.Network}}'
   [plugins.'io.containerd.cri.v1.runtime'.containerd]
     default_runtime_name = 'sedna'
 {{range .Handlers}}
@@ -107,6 +120,7 @@ const configV3CRI = `
 {{- if .Sandboxer}}
       sandboxer = '{{.Sandboxer}}'
 {{- end}}
+      cni_conf_dir = '{{.Network}}'
       pod_annotations = ['storage.sedna.io/*', 'dev.gvisor.*']
       container_annotations = ['storage.sedna.io/*', 'dev.gvisor.*']
       [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.'{{.Name}}'.options]
@@ -125,7 +139,7 @@ disabled_plugins = [
 
 [debug]
   level = '{{.LogLevel}}'
-` + serversV2 + `
+` + timeouts + serversV2 + `
 [plugins.'io.containerd.internal.v1.opt']
   path = '{{.Dir}}/opt'
 [plugins.'io.containerd.nri.v1.nri']
@@ -136,8 +150,8 @@ disabled_plugins = [
   restrict_oom_score_adj = true
   disable_apparmor = true
   [plugins.'io.containerd.grpc.v1.cri'.cni]
-    bin_dir = '{{.Tools}}'
-    conf_dir = '{{.Dir}}/cni'
+    bin_dir = '{{.Plugins}}'
+    conf_dir = '{{.Network}}'
   [plugins.'io.containerd.grpc.v1.cri'.containerd]
     snapshotter = 'overlayfs'
     default_runtime_name = 'sedna'
@@ -145,6 +159,7 @@ disabled_plugins = [
     [plugins.'io.containerd.grpc.v1.cri'.containerd.runtimes.'{{.Name}}']
       runtime_type = '{{.Type}}'
       runtime_path = '{{.Path}}'
+      cni_conf_dir = '{{.Network}}'
       pod_annotations = ['storage.sedna.io/*', 'dev.gvisor.*']
       container_annotations = ['storage.sedna.io/*', 'dev.gvisor.*']
       [plugins.'io.containerd.grpc.v1.cri'.containerd.runtimes.'{{.Name}}'.options]

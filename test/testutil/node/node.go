@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -39,6 +40,7 @@ type Node struct {
 	containerd *exec.Cmd
 	helpers    map[int]bool // processes that belong to the node, by pid
 	before     baseline
+	networks   []Network
 	pods       int // made so far, for names
 }
 
@@ -54,8 +56,11 @@ func Start(ctx context.Context, opts Options) (*Node, error) {
 }
 
 func (n *Node) start(ctx context.Context, opts Options) error {
-	if err := writeNetwork(); err != nil {
-		return err
+	n.networks = opts.networks()
+	for _, network := range n.networks {
+		if err := network.make(); err != nil {
+			return err
+		}
 	}
 	var err error
 	if n.DNS, err = dns.Start(Address); err != nil {
@@ -197,7 +202,11 @@ func (n *Node) Close() error {
 	if n.DNS != nil {
 		_ = n.DNS.Close()
 	}
-	return errors.Join(n.stopDaemon(false), removeNetwork(), unmountBelow(Dir), os.RemoveAll(Dir))
+	errs := []error{n.stopDaemon(false)}
+	for _, network := range n.networks {
+		errs = append(errs, network.remove())
+	}
+	return errors.Join(append(errs, unmountBelow(Dir), os.RemoveAll(Dir))...)
 }
 
 // LogSize is a place in the log, for Log.
@@ -219,9 +228,18 @@ func (n *Node) Log(since int64, lines int) string {
 	return strings.Join(all[max(0, len(all)-lines):], "\n")
 }
 
+// Patience is d, or several times that on a machine that is slow by nature, as
+// that of test/cgroup2 says by its environment.
+func Patience(d time.Duration) time.Duration {
+	if times, err := strconv.Atoi(os.Getenv("SEDNA_TEST_PATIENCE")); err == nil {
+		return d * time.Duration(times)
+	}
+	return d
+}
+
 // Poll calls check until it succeeds, and returns its last error after timeout.
 func Poll(ctx context.Context, timeout time.Duration, check func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := context.WithTimeout(ctx, Patience(timeout))
 	defer cancel()
 	ticker := time.NewTicker(10 * time.Millisecond)
 	defer ticker.Stop()

@@ -63,6 +63,8 @@ type Handler struct {
 	Raw bool
 	// ConfigPath replaces the path of that file, say by one that doesn't exist.
 	ConfigPath string
+	// Network is that of the handler's pods, the node's own by default.
+	Network *Network
 }
 
 // baseConfig comes first in each config.toml of ours.
@@ -75,6 +77,13 @@ func (h Handler) configPath() string {
 		return h.ConfigPath
 	}
 	return filepath.Join(Dir, "handlers", h.Name+".toml")
+}
+
+func (h Handler) network() Network {
+	if h.Network != nil {
+		return *h.Network
+	}
+	return mainNetwork
 }
 
 func (h Handler) runtimeType() string {
