@@ -49,7 +49,7 @@ func newService(ctx context.Context, events containerdshim.Publisher, stop shutd
 		return nil, err
 	}
 	s := over(next)
-	s.leaveUnused(ctx)
+	s.use = useProcess
 	return s, nil
 }
 
