@@ -29,6 +29,7 @@ const (
 	configured  = "configured"   // config.toml is written by each test that uses it
 	noRunsc     = "no-runsc"     // config.toml names a runsc that isn't there
 	byPath      = "by-path"      // runtime_path names the shim, and PATH needn't have it
+	sandboxAPI  = "sandbox-api"  // sandboxer = "shim"
 	untrusted   = "untrusted"    // containerd's own name: it runs pods that an annotation calls so
 	elsewhere   = "elsewhere"    // pods have another network than all others
 	policed     = "policed"      // pods have a network with policies
@@ -72,6 +73,7 @@ func TestMain(m *testing.M) {
 		{Name: oneByOne, Config: "[storage]\nmax_workers = 1\n"},
 		{Name: configured},
 		{Name: untrusted},
+		{Name: sandboxAPI, Sandboxer: "shim"},
 		{Name: elsewhere, Network: &otherNetwork},
 		{Name: policed, Config: "deadline_margin = \"1s\"\n", Network: &withPolicies},
 		{Name: noRunsc, Raw: true, Config: "binary_name = \"runsc-elsewhere\"\n"},

@@ -5,7 +5,9 @@ package node
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -27,7 +29,7 @@ func writeConfig(opts Options) error {
 	if err := linkPlugins(ours, tools, opts.HostPorts); err != nil {
 		return err
 	}
-	type handler struct{ Name, Type, Path, ConfigPath, Network string }
+	type handler struct{ Name, Type, Path, Sandboxer, ConfigPath, Network string }
 	data := struct {
 		Dir, LogLevel, PauseImage, Plugins, Network, Default, Mirror string
 		NRI                                                          bool
@@ -40,7 +42,7 @@ func writeConfig(opts Options) error {
 		return err
 	}
 	for _, h := range opts.handlers(ours) {
-		data.Handlers = append(data.Handlers, handler{h.Name, h.runtimeType(), h.Path, h.configPath(), h.network().confDir()})
+		data.Handlers = append(data.Handlers, handler{h.Name, h.runtimeType(), h.Path, h.Sandboxer, h.configPath(), h.network().confDir()})
 		if h.ConfigPath != "" {
 			continue
 		}
@@ -75,7 +77,8 @@ func linkPlugins(ours, tools, hostPorts string) error {
 		dirs[hostPorts] = ours
 	}
 	for name, dir := range dirs {
-		if err := os.Symlink(filepath.Join(dir, name), filepath.Join(pluginDir, name)); err != nil {
+		err := os.Symlink(filepath.Join(dir, name), filepath.Join(pluginDir, name))
+		if err != nil && !errors.Is(err, fs.ErrExist) { // as after an upgrade of containerd
 			return err
 		}
 	}

@@ -124,6 +124,9 @@ const configV3CRI = `
     [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.'{{.Name}}']
       runtime_type = '{{.Type}}'
       runtime_path = '{{.Path}}'
+{{- if .Sandboxer}}
+      sandboxer = '{{.Sandboxer}}'
+{{- end}}
       cni_conf_dir = '{{.Network}}'
       pod_annotations = ['storage.sedna.io/*', 'dev.gvisor.*']
       container_annotations = ['storage.sedna.io/*', 'dev.gvisor.*']

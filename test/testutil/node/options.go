@@ -67,6 +67,8 @@ type Handler struct {
 	Type string
 	// Path names the shim's binary instead.
 	Path string
+	// Sandboxer is containerd's setting of that name, from 2.0 on.
+	Sandboxer string
 	// Config is the text of its config.toml, appended to the paths that every
 	// test needs. Broken ones are written as they are, see Raw.
 	Config string
