@@ -34,11 +34,11 @@ func TestLinksOfAnImageStayInside(t *testing.T) {
 			t.Fatal(step)
 		}
 	}
-	root, err := mountRootFS(&taskapi.CreateTaskRequest{}, &bundle.Bundle{Dir: dir, Spec: &specs.Spec{}})
+	root, err := openRootFS(&taskapi.CreateTaskRequest{Bundle: dir}, &bundle.Bundle{Dir: dir, Spec: &specs.Spec{}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = root.close() }()
+	defer root.dir.Close()
 	for path, want := range map[string]volumes.Found{
 		"/bin/ls":   {Path: "/usr/bin/ls", Host: filepath.Join(dir, "rootfs/usr/bin/ls")},
 		"/bin":      {Path: "/usr/bin", Host: filepath.Join(dir, "rootfs/usr/bin"), Dir: true},

@@ -88,6 +88,9 @@ func (s *Service) Create(ctx context.Context, r *taskapi.CreateTaskRequest) (*ta
 	if err != nil {
 		err = explain(prepareCtx, err)
 		log.G(ctx).WithError(err).WithField("id", r.ID).Error("prepare the bundle")
+		if err := unmountRootFS(r.Bundle); err != nil {
+			log.G(ctx).WithError(err).WithField("id", r.ID).Error("clean up after a failed Create")
+		}
 		if isGone(ctx) {
 			s.leave(ctx, r.ID)
 		} else {
