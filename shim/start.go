@@ -54,6 +54,9 @@ func (m Manager) Start(ctx context.Context, id string, opts containerdshim.Start
 	if err != nil {
 		return none, fmt.Errorf("the node's configuration: %w", err)
 	}
+	if err := findRunsc(cfg.BinaryName); err != nil {
+		return none, err
+	}
 	if err := os.WriteFile(configPathFile, []byte(boot.ConfigPath), 0o600); err != nil {
 		return none, fmt.Errorf("keep the configuration's path: %w", err)
 	}
@@ -69,6 +72,19 @@ func (m Manager) Start(ctx context.Context, id string, opts containerdshim.Start
 		return none, err
 	}
 	return containerdshim.BootstrapParams{Version: 2, Address: address, Protocol: "ttrpc"}, nil
+}
+
+// findRunsc looks for runsc before anything is downloaded for it. The PATH is
+// containerd's, which nobody sees.
+func findRunsc(name string) error {
+	if name == "" {
+		name = "runsc"
+	}
+	if _, err := exec.LookPath(name); err != nil {
+		return fmt.Errorf("gVisor's %s is not found on containerd's PATH (%s): install it there, or set binary_name to its path: %w",
+			name, os.Getenv("PATH"), err)
+	}
+	return nil
 }
 
 // groupOf returns the id whose shim serves this container: its sandbox's, or

@@ -24,8 +24,17 @@ var (
 	logTo  = flag.String("critest-log", "", "append critest's output to this file")
 )
 
-// recommended is the handler of ours, as operators are told to set it up.
-const recommended = "recommended"
+// The handlers: ours as operators are told to set it up, and gVisor's own shim.
+const (
+	recommended = "recommended"
+	peer        = "peer"
+)
+
+// withHostPorts is the network of their pods.
+var withHostPorts = node.Network{
+	Bridge: "sedna3", Address: "10.92.0.1",
+	Chained: `{"type": "hostport", "capabilities": {"portMappings": true}}`,
+}
 
 func TestMain(m *testing.M) {
 	flag.Parse()
@@ -41,7 +50,7 @@ func TestMain(m *testing.M) {
 }
 
 // handlers are containerd's handlers by the shim's name.
-var handlers = map[string]string{"sedna": recommended, "runsc": node.Runsc}
+var handlers = map[string]string{"sedna": recommended, "runsc": peer}
 
 func TestCritestEndsAsTheTableSays(t *testing.T) {
 	if *shim == "" {
@@ -105,6 +114,10 @@ func startNode(t *testing.T, handler string) *node.Node {
 	if err != nil {
 		t.Fatal(err)
 	}
+	ours, _, err := binaries.Dirs()
+	if err != nil {
+		t.Fatal(err)
+	}
 	served, err := serveImages()
 	if err != nil {
 		t.Fatal(err)
@@ -113,8 +126,11 @@ func startNode(t *testing.T, handler string) *node.Node {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	n, err := node.Start(ctx, node.Options{
-		Default: handler, Mirror: served.address, NRI: true, HostPorts: "hostport",
-		Handlers: []node.Handler{{Name: recommended, ConfigPath: filepath.Join(root, "deploy", "config.toml")}},
+		Default: handler, Mirror: served.address, NRI: true, Plugins: []string{"hostport"},
+		Handlers: []node.Handler{
+			{Name: recommended, ConfigPath: filepath.Join(root, "deploy", "config.toml"), Network: &withHostPorts},
+			{Name: peer, Type: "io.containerd.runsc.v1", Path: filepath.Join(ours, binaries.GVisorShim), Raw: true, Network: &withHostPorts},
+		},
 	})
 	if err != nil {
 		t.Fatal(err)

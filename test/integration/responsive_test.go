@@ -4,8 +4,12 @@ package integration
 
 import (
 	"context"
+	"fmt"
 	"net"
+	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -20,29 +24,54 @@ import (
 	"github.com/sedna-io/containerd-shim-sedna/test/testutil/node"
 )
 
-// dialShim speaks to the one shim that runs, as containerd does. It returns the
-// sandbox's id too.
+// dialShim speaks to the one shim that runs. It returns the sandbox's id too.
 func dialShim(t *testing.T) (taskapi.TaskService, string) {
 	t.Helper()
-	found, err := node.Find(binaries.Shim)
-	if err != nil || len(found) != 1 {
-		t.Fatalf("shims: %v, %v; want one", found, err)
-	}
-	bundle, err := found[0].Dir()
+	process, err := oneShim()
 	if err != nil {
 		t.Fatal(err)
 	}
-	sockets := node.Entries(node.ShimSockets)
-	if len(sockets) != 1 {
-		t.Fatalf("sockets: %v, want one", sockets)
+	return dial(t, process)
+}
+
+// dial speaks to a shim as containerd does.
+func dial(t *testing.T, process node.Process) (taskapi.TaskService, string) {
+	t.Helper()
+	bundle, err := process.Dir()
+	if err != nil {
+		t.Fatal(err)
 	}
-	conn, err := net.Dial("unix", filepath.Join(node.ShimSockets, sockets[0]))
+	address, err := os.ReadFile(filepath.Join(bundle, "address"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := net.Dial("unix", strings.TrimPrefix(string(address), "unix://"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	client := ttrpc.NewClient(conn)
 	t.Cleanup(func() { client.Close() })
 	return taskapi.NewTaskClient(client), filepath.Base(bundle)
+}
+
+// shims are the shim's processes that serve, without its other commands.
+func shims() ([]node.Process, error) {
+	found, err := node.Find(binaries.Shim)
+	return slices.DeleteFunc(found, func(p node.Process) bool {
+		return len(p.Args) < 3 || p.Args[len(p.Args)-2] != "-id" // a command, or -info
+	}), err
+}
+
+// oneShim returns the one that serves.
+func oneShim() (node.Process, error) {
+	found, err := shims()
+	if err == nil && len(found) != 1 {
+		err = fmt.Errorf("shims: %v; want one", found)
+	}
+	if err != nil {
+		return node.Process{}, err
+	}
+	return found[0], nil
 }
 
 // While a Create downloads, containerd gets an answer to everything else, and

@@ -37,6 +37,7 @@ var commands = map[string]command{
 	"shm":     {"shm NAME [TEXT]: put a text into shared memory as shm_open does, or print it", 1, shm},
 	"wait":    {"wait FILE: return when it exists", 1, waitFor},
 	"get":     {"get URL: print the body of an http answer", 1, get},
+	"serve":   {"serve ADDRESS TEXT: answer http requests with the text", 2, serve},
 	"resolve": {"resolve NAME: print its addresses", 1, resolve},
 	"uname":   {"uname: JSON of what the kernel calls itself", 0, uname},
 	"dmesg":   {"dmesg: the kernel's log", 0, dmesg},

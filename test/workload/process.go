@@ -44,6 +44,17 @@ func exit(args []string) error {
 	return nil
 }
 
+func serve(args []string) error {
+	server := http.Server{
+		Addr:              args[0],
+		ReadHeaderTimeout: 10 * time.Second,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, args[1])
+		}),
+	}
+	return server.ListenAndServe()
+}
+
 func env(args []string) error {
 	if len(args) == 0 {
 		for _, line := range os.Environ() {

@@ -29,7 +29,7 @@ func makeCgroup(uid string) error {
 			if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
 				return fmt.Errorf("make pod cgroup: %w", err)
 			}
-			if err := inheritCpuset(parent, dir); err != nil {
+			if err := errors.Join(inheritCpuset(parent, dir), delegate(parent)); err != nil {
 				return err
 			}
 		}
@@ -46,6 +46,21 @@ func inheritCpuset(parent, dir string) error {
 		}
 		if err := os.WriteFile(filepath.Join(dir, file), value, 0o644); err != nil {
 			return fmt.Errorf("set up cpuset: %w", err)
+		}
+	}
+	return nil
+}
+
+// delegate lets the children of a v2 cgroup have limits, as kubelet does down to
+// the pod's.
+func delegate(dir string) error {
+	has, err := os.ReadFile(filepath.Join(dir, "cgroup.controllers"))
+	if err != nil {
+		return nil //nolint:nilerr // v1
+	}
+	for _, controller := range strings.Fields(string(has)) {
+		if err := os.WriteFile(filepath.Join(dir, "cgroup.subtree_control"), []byte("+"+controller), 0o644); err != nil {
+			return fmt.Errorf("delegate controllers: %w", err)
 		}
 	}
 	return nil

@@ -33,6 +33,13 @@ const (
 const (
 	Sedna = "sedna" // our shim with a config.toml that only knows the paths
 	Runsc = "runsc" // gVisor's own shim, for comparison
+	// Deployed is Sedna by the very file that users add to containerd's
+	// configuration, see deploy/.
+	Deployed = "deployed"
+
+	// NoHandler is a pod without a RuntimeClass: containerd's
+	// default_runtime_name runs it, Sedna on this node.
+	NoHandler = "-"
 )
 
 // Options say what a node should have beyond that.
@@ -47,9 +54,8 @@ type Options struct {
 	Mirror string
 	// NRI lets plugins connect to NRISocket.
 	NRI bool
-	// HostPorts names a CNI plugin in the folder of our programs that maps host
-	// ports, "" for none.
-	HostPorts string
+	// Plugins are further CNI plugins, in the folder of our programs.
+	Plugins []string
 }
 
 // Handler is a runtime handler of containerd.
@@ -67,6 +73,8 @@ type Handler struct {
 	Raw bool
 	// ConfigPath replaces the path of that file, say by one that doesn't exist.
 	ConfigPath string
+	// Network is that of the handler's pods, the node's own by default.
+	Network *Network
 }
 
 // baseConfig comes first in each config.toml of ours.
@@ -79,6 +87,13 @@ func (h Handler) configPath() string {
 		return h.ConfigPath
 	}
 	return filepath.Join(Dir, "handlers", h.Name+".toml")
+}
+
+func (h Handler) network() Network {
+	if h.Network != nil {
+		return *h.Network
+	}
+	return mainNetwork
 }
 
 func (h Handler) runtimeType() string {

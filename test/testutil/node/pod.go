@@ -18,7 +18,7 @@ import (
 type PodSpec struct {
 	Namespace   string // "default"
 	Name        string // unique
-	Handler     string // Sedna
+	Handler     string // Sedna; NoHandler leaves it to containerd
 	Annotations map[string]string
 	Volumes     []Volume
 	// KubeletRoot is where the pod's folder is, the node's KubeletRoot by default.
@@ -91,7 +91,11 @@ func (p *Pod) prepare() error {
 func (p *Pod) Run(ctx context.Context) error {
 	config := p.config(p.Spec.Annotations)
 	p.attempt++
-	reply, err := p.node.CRI.RunPodSandbox(ctx, &runtimeapi.RunPodSandboxRequest{Config: config, RuntimeHandler: p.Spec.Handler})
+	handler := p.Spec.Handler
+	if handler == NoHandler {
+		handler = ""
+	}
+	reply, err := p.node.CRI.RunPodSandbox(ctx, &runtimeapi.RunPodSandboxRequest{Config: config, RuntimeHandler: handler})
 	if err != nil {
 		return err
 	}
