@@ -41,6 +41,21 @@ bin/tools/.%.stamp: test/tools/%/go.mod test/tools/%/go.sum test/tools/build
 	@test/tools/build $* bin/tools
 	@touch $@
 
+bin/tools/busybox: test/conformance/busybox
+	@test/conformance/busybox $@
+
+CONFORMANCE = go test ./test/conformance -count=1 -timeout 30m -v
+
+.PHONY: conformance
+conformance: build tools $(call STAMP,critest) bin/tools/busybox ## Run the CRI's suite and compare with test/conformance/results.tsv
+	$(CONFORMANCE) -shim sedna
+
+.PHONY: conformance-update
+conformance-update: build tools $(call STAMP,critest) bin/tools/busybox ## Run it with ours and with gVisor's own shim, and write the table anew
+	$(CONFORMANCE) -run Critest -shim runsc -update
+	$(CONFORMANCE) -run Critest -shim sedna -update
+	go test ./test/conformance -count=1 -update
+
 .PHONY: demo
 demo: build tools ## Start a pod with its model on real parts, and show it
 	go run ./test/demo
