@@ -44,7 +44,6 @@ bin/tools/.%.stamp: test/tools/%/go.mod test/tools/%/go.sum test/tools/build
 bin/tools/busybox: test/conformance/busybox
 	@test/conformance/busybox $@
 
-# What `make conformance` runs, and how long it may take.
 CONFORMANCE = go test ./test/conformance -count=1 -timeout 30m -v
 
 .PHONY: conformance
@@ -55,7 +54,7 @@ conformance: build tools $(call STAMP,critest) bin/tools/busybox ## Run the CRI'
 conformance-update: build tools $(call STAMP,critest) bin/tools/busybox ## Run it with ours and with gVisor's own shim, and write the table anew
 	$(CONFORMANCE) -run Critest -shim runsc -update
 	$(CONFORMANCE) -run Critest -shim sedna -update
-	go test ./test/conformance -update
+	go test ./test/conformance -count=1 -update
 
 .PHONY: demo
 demo: build tools ## Start a pod with its model on real parts, and show it

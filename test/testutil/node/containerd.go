@@ -26,7 +26,7 @@ func writeConfig(opts Options) error {
 	if err != nil {
 		return err
 	}
-	if err := linkPlugins(ours, tools, opts.HostPorts); err != nil {
+	if err := linkPlugins(ours, tools, opts.Plugins); err != nil {
 		return err
 	}
 	type handler struct{ Name, Type, Path, Sandboxer, ConfigPath, Network string }
@@ -68,15 +68,15 @@ func writeConfig(opts Options) error {
 // pluginDir has all CNI plugins: containerd 1.7 looks in one folder only.
 const pluginDir = Dir + "/cni-plugins"
 
-func linkPlugins(ours, tools, hostPorts string) error {
+func linkPlugins(ours, tools string, more []string) error {
 	if err := os.MkdirAll(pluginDir, 0o755); err != nil {
 		return err
 	}
-	dirs := map[string]string{"bridge": tools, "host-local": tools, "loopback": tools, binaries.Policy: ours}
-	if hostPorts != "" {
-		dirs[hostPorts] = ours
+	plugins := map[string]string{"bridge": tools, "host-local": tools, "loopback": tools, binaries.Policy: ours}
+	for _, name := range more {
+		plugins[name] = ours
 	}
-	for name, dir := range dirs {
+	for name, dir := range plugins {
 		err := os.Symlink(filepath.Join(dir, name), filepath.Join(pluginDir, name))
 		if err != nil && !errors.Is(err, fs.ErrExist) { // as after an upgrade of containerd
 			return err

@@ -150,7 +150,10 @@ disabled_plugins = [
 [plugins.'io.containerd.internal.v1.opt']
   path = '{{.Dir}}/opt'
 [plugins.'io.containerd.nri.v1.nri']
-  disable = true
+  disable = {{not .NRI}}
+  socket_path = '{{.Dir}}/nri.sock'
+  plugin_path = '{{.Dir}}/nri/plugins'
+  plugin_config_path = '{{.Dir}}/nri/conf.d'
 
 [plugins.'io.containerd.grpc.v1.cri']
   sandbox_image = '{{.PauseImage}}'
@@ -159,6 +162,10 @@ disabled_plugins = [
   [plugins.'io.containerd.grpc.v1.cri'.cni]
     bin_dir = '{{.Plugins}}'
     conf_dir = '{{.Network}}'
+{{- if .Mirror}}
+  [plugins.'io.containerd.grpc.v1.cri'.registry]
+    config_path = '{{.Dir}}/registry'
+{{- end}}
   [plugins.'io.containerd.grpc.v1.cri'.containerd]
     snapshotter = 'overlayfs'
     default_runtime_name = '{{.Default}}'

@@ -54,9 +54,8 @@ type Options struct {
 	Mirror string
 	// NRI lets plugins connect to NRISocket.
 	NRI bool
-	// HostPorts names a CNI plugin in the folder of our programs that maps host
-	// ports, "" for none.
-	HostPorts string
+	// Plugins are further CNI plugins, in the folder of our programs.
+	Plugins []string
 }
 
 // Handler is a runtime handler of containerd.
