@@ -65,7 +65,7 @@ test: build tools ## Run all tests; those that need root say so when they skip
 	go test -timeout 20m $(TEST)
 
 .PHONY: test-cgroup2
-test-cgroup2: ## Run the worker's tests on control groups of version 2, in a small emulated machine
+test-cgroup2: tools ## Run the worker's tests and a pod on control groups of version 2, in a small emulated machine
 	test/cgroup2/run bin/vm
 
 .PHONY: tools-containerd

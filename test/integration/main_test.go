@@ -31,7 +31,7 @@ const (
 	byPath      = "by-path"      // runtime_path names the shim, and PATH needn't have it
 	sandboxAPI  = "sandbox-api"  // sandboxer = "shim"
 	untrusted   = "untrusted"    // containerd's own name: it runs pods that an annotation calls so
-	elsewhere   = "elsewhere"    // pods have another network than all others
+	otherwise   = "elsewhere"    // pods have another network than all others
 	policed     = "policed"      // pods have a network with policies
 	recommended = "recommended"  // config.toml is the one in deploy/
 )
@@ -74,7 +74,7 @@ func TestMain(m *testing.M) {
 		{Name: configured},
 		{Name: untrusted},
 		{Name: sandboxAPI, Sandboxer: "shim"},
-		{Name: elsewhere, Network: &otherNetwork},
+		{Name: otherwise, Network: &otherNetwork},
 		{Name: policed, Config: "deadline_margin = \"1s\"\n", Network: &withPolicies},
 		{Name: noRunsc, Raw: true, Config: "binary_name = \"runsc-elsewhere\"\n"},
 		{Name: byPath, Path: shimPath()},

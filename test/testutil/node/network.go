@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/vishvananda/netlink"
+
 )
 
 // The pod network. The node has it to itself, so the numbers are fixed.
