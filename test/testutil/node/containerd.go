@@ -19,6 +19,7 @@ import (
 // dev.gvisor.spec.rootfs.* are let through on purpose, so that tests can see the
 // shim remove them.
 var containerdConfig = template.Must(template.New("config.toml").Parse(`version = 3
+imports = [{{range .Imports}}'{{.}}', {{end}}]
 root = '{{.Dir}}/root'
 state = '{{.Dir}}/state'
 disabled_plugins = [
@@ -73,8 +74,9 @@ func writeConfig(opts Options) error {
 	type handler struct{ Name, Type, Path, ConfigPath string }
 	data := struct {
 		Dir, LogLevel, PauseImage, Tools string
+		Imports                          []string
 		Handlers                         []handler
-	}{Dir: Dir, LogLevel: opts.LogLevel, PauseImage: pauseImage, Tools: tools}
+	}{Dir: Dir, LogLevel: opts.LogLevel, PauseImage: pauseImage, Tools: tools, Imports: opts.Imports}
 	if data.LogLevel == "" {
 		data.LogLevel = "info"
 	}
@@ -127,7 +129,7 @@ func ctr(ctx context.Context, args ...string) error {
 	if err != nil {
 		return err
 	}
-	args = append([]string{"--address", socket, "--namespace", "k8s.io"}, args...)
+	args = append([]string{"--address", Socket, "--namespace", "k8s.io"}, args...)
 	out, err := exec.CommandContext(ctx, filepath.Join(tools, "ctr"), args...).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("ctr %s: %w: %s", strings.Join(args, " "), err, out)

@@ -76,6 +76,11 @@ func (n *Node) start(ctx context.Context, opts Options) error {
 		return err
 	}
 	n.ImagesAfter = time.Since(began)
+	return n.TakeBaseline()
+}
+
+// TakeBaseline says that what is there now belongs to the node: it is no leftover.
+func (n *Node) TakeBaseline() (err error) {
 	n.before, err = takeBaseline()
 	return err
 }
@@ -88,7 +93,7 @@ func (n *Node) startDaemon(ctx context.Context) error {
 	}
 	n.containerd = cmd
 	n.Adopt(cmd.Process.Pid)
-	n.conn, err = grpc.NewClient("unix://"+socket,
+	n.conn, err = grpc.NewClient("unix://"+Socket,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: 10 * time.Millisecond, Multiplier: 1.2, MaxDelay: 200 * time.Millisecond},

@@ -15,9 +15,10 @@ const (
 	Image       = "sedna.test/workload:latest"
 
 	pauseImage = "sedna.test/pause:latest"
-	socket     = Dir + "/containerd.sock"
-	StateDir   = Dir + "/state"
-	logFile    = Dir + "/containerd.log"
+	// Socket is where containerd serves the CRI.
+	Socket   = Dir + "/containerd.sock"
+	StateDir = Dir + "/state"
+	logFile  = Dir + "/containerd.log"
 	// ShimSockets is where shims listen, fixed in containerd's shim library,
 	// containerd pkg/shim/util_unix.go:SocketAddress.
 	ShimSockets = "/run/containerd/s"
@@ -35,6 +36,9 @@ const (
 // Options say what a node should have beyond that.
 type Options struct {
 	Handlers []Handler
+	// Imports are files that containerd merges into its configuration. With them
+	// the handler Sedna is what they make of it.
+	Imports []string
 	// LogLevel of containerd, "info" by default.
 	LogLevel string
 }
@@ -85,9 +89,10 @@ func (h Handler) config() string {
 // handlers are the node's own and those of the test; ours is the folder of our
 // programs.
 func (o Options) handlers(ours string) []Handler {
-	base := []Handler{
-		{Name: Sedna},
-		{Name: Runsc, Type: "io.containerd.runsc.v1", Path: filepath.Join(ours, binaries.GVisorShim), Raw: true},
+	var base []Handler
+	if len(o.Imports) == 0 {
+		base = append(base, Handler{Name: Sedna})
 	}
+	base = append(base, Handler{Name: Runsc, Type: "io.containerd.runsc.v1", Path: filepath.Join(ours, binaries.GVisorShim), Raw: true})
 	return append(base, o.Handlers...)
 }

@@ -77,7 +77,7 @@ func (p *Pod) prepare() error {
 			return err
 		}
 	}
-	return makeCgroup(p.UID)
+	return MakeCgroup(podCgroup(p.UID))
 }
 
 // Run asks for the pod's sandbox. It can be called again after a failure or
