@@ -14,6 +14,8 @@ GOBUILD := CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)'
 # One folder below test/tools for each foreign program, with a go.mod of its own. Kubernetes is
 # built by `make e2e` alone: it takes longer than all the others.
 TOOLS := runsc containerd crictl cni versitygw
+# Other versions of containerd that the shim is tested on.
+CONTAINERDS := 1.7 2.1
 STAMP  = bin/tools/.$(1).stamp
 
 PREFIX ?= /usr/local
@@ -23,7 +25,7 @@ E2EFLAGS ?=
 
 .PHONY: help
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "%-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "%-19s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: ## Build both binaries into bin/
@@ -41,6 +43,22 @@ bin/tools/.%.stamp: test/tools/%/go.mod test/tools/%/go.sum test/tools/build
 	@test/tools/build $* bin/tools
 	@touch $@
 
+bin/tools/busybox: test/conformance/busybox
+	@test/conformance/busybox $@
+
+# What `make conformance` runs, and how long it may take.
+CONFORMANCE = go test ./test/conformance -count=1 -timeout 30m -v
+
+.PHONY: conformance
+conformance: build tools $(call STAMP,critest) bin/tools/busybox ## Run the CRI's suite and compare with test/conformance/results.tsv
+	$(CONFORMANCE) -shim sedna
+
+.PHONY: conformance-update
+conformance-update: build tools $(call STAMP,critest) bin/tools/busybox ## Run it with ours and with gVisor's own shim, and write the table anew
+	$(CONFORMANCE) -run Critest -shim runsc -update
+	$(CONFORMANCE) -run Critest -shim sedna -update
+	go test ./test/conformance -update
+
 .PHONY: demo
 demo: build tools ## Start a pod with its model on real parts, and show it
 	go run ./test/demo
@@ -57,6 +75,24 @@ e2e: tools $(call STAMP,kubernetes) ## Run the tests on a real Kubernetes, which
 test-cgroup2: ## Run the worker's tests on control groups of version 2, in a small emulated machine
 	test/cgroup2/run bin/vm
 
+.PHONY: tools-containerd
+tools-containerd: $(foreach v,$(CONTAINERDS),$(call STAMP,containerd-$(v))) ## Build the other versions of containerd
+
+.PHONY: test-containerd
+test-containerd: build tools tools-containerd ## Run the integration tests on the other versions of containerd
+	for v in $(CONTAINERDS); do \
+	  echo "=== containerd $$v"; \
+	  SEDNA_CONTAINERD=$$v go test -count=1 -timeout 30m $(SMOKE) ./test/integration; \
+	done
+
+.PHONY: smoke-containerd
+smoke-containerd: SMOKE = -run 'PlainPod|StartsWithTheFilesOfAnS3|RuntimeClass|Untrusted|DeployFolder|ShimKilled|TestStart'
+smoke-containerd: test-containerd ## Run a few of them
+
+.PHONY: kind
+kind: ## Run pods in a node of kind (needs Docker, kind and kubectl)
+	test/kind/run
+
 .PHONY: race
 race: ## Run the unit tests under the race detector (needs a C compiler)
 	CGO_ENABLED=1 go test -race -timeout 20m $$(go list ./... | grep -v /test/)
@@ -72,6 +108,10 @@ bench-fetch: $(call STAMP,versitygw) $(call STAMP,s5cmd) ## Race `sedna-storage 
 .PHONY: bench
 bench: build tools $(call STAMP,s5cmd) ## Run the benchmarks that docs/performance.md quotes
 	go test -run '^$$' -bench . -benchtime 1x -timeout 60m ./test/bench/...
+
+.PHONY: bench-load
+bench-load: build tools ## Start 100 pods in a row and 20 at once, ours and gVisor's
+	go test -run '^$$' -bench . -benchtime 1x -timeout 60m -v ./test/bench/load
 
 .PHONY: lint
 lint: $(call STAMP,golangci-lint) ## Check format and style

@@ -47,6 +47,9 @@ func (e *engine) heartbeat(emit func(worker.Event)) (stop func()) {
 
 func (e *engine) progress() worker.Progress {
 	p := worker.Progress{Bytes: e.bytes.Load(), Fetched: e.fetched.Load(), Files: e.files.Load()}
+	if trouble := e.trouble.Load(); trouble != nil {
+		p.Trouble = *trouble
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.listing == 0 {

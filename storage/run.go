@@ -59,6 +59,7 @@ func Run(ctx context.Context, root *os.Root, req worker.Request, emit func(worke
 	if err != nil {
 		return nil, err
 	}
+	network.Retry.Again = e.troubled
 	tree.OnFolder = e.space.folder
 	for _, o := range options {
 		o(e)

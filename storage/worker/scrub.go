@@ -90,7 +90,7 @@ func (s scrubber) string(text string) string { return s.replace.Replace(text) }
 func (s scrubber) event(e *Event) {
 	var texts []*string
 	if e.Progress != nil {
-		texts = append(texts, &e.Progress.Waiting, &e.Progress.Item)
+		texts = append(texts, &e.Progress.Waiting, &e.Progress.Trouble, &e.Progress.Item)
 	}
 	if e.Log != nil {
 		texts = append(texts, &e.Log.Message)

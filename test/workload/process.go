@@ -65,7 +65,13 @@ func kill(args []string) error {
 }
 
 func serve(args []string) error {
-	server := &http.Server{Addr: ":" + args[0], Handler: http.FileServer(http.Dir(args[1])), ReadHeaderTimeout: time.Minute}
+	server := http.Server{
+		Addr:              args[0],
+		ReadHeaderTimeout: 10 * time.Second,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, args[1])
+		}),
+	}
 	return server.ListenAndServe()
 }
 

@@ -5,6 +5,7 @@ package ranged
 import (
 	"fmt"
 	"net/netip"
+	"strings"
 	"syscall"
 
 	"github.com/containerd/errdefs"
@@ -101,11 +102,27 @@ func (g *guard) check(a netip.Addr) error {
 	return nil
 }
 
+// checkHost is check for a host that isn't resolved yet, maybe by somebody else.
+func (g *guard) checkHost(host string) error {
+	a, isAddress, err := written(strings.TrimSuffix(host, "."))
+	if err == nil && isAddress {
+		err = g.check(a)
+	}
+	return err
+}
+
 func denied(a netip.Addr, why string) error {
 	return &source.Error{
 		Kind: errdefs.ErrPermissionDenied,
 		Why:  fmt.Sprintf("the address %s may not be dialled (%s)", a, why),
 		Hint: "an operator can allow it in [storage] allow_cidrs",
+	}
+}
+
+// refusedHost is for hosts that no allow_cidrs could allow.
+func refusedHost(host, why string) error {
+	return &source.Error{
+		Kind: errdefs.ErrPermissionDenied, Why: fmt.Sprintf("the host %q may not be asked for (%s)", host, why), Hint: "write the host's name, or its address in the usual way",
 	}
 }
 

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/sedna-io/containerd-shim-sedna/test/testutil/isolate"
 )
 
@@ -82,13 +84,37 @@ func (n *Node) leftovers() ([]string, error) {
 			left = append(left, fmt.Sprintf("%s %s", what, filepath.Join(dir, name)))
 		}
 	}
-	for _, name := range Entries(filepath.Join(Dir, "ipam", "sedna")) {
-		if strings.HasPrefix(name, "10.") {
-			left = append(left, "address "+name)
+	for _, network := range n.networks {
+		for _, name := range Entries(filepath.Join(ipamDir, network.Bridge)) {
+			if strings.HasPrefix(name, "10.") {
+				left = append(left, "address "+name)
+			}
 		}
 	}
+	left = append(left, takenSlots()...)
 	more, err := n.sinceBaseline()
 	return append(left, more...), err
+}
+
+// slots is where each download of the node holds the lock of one file, shim
+// slots.go:slotsDir.
+const slots = "/run/sedna/slots"
+
+// takenSlots are the download slots that somebody holds.
+func takenSlots() []string {
+	var left []string
+	for _, name := range Entries(slots) {
+		f, err := os.Open(filepath.Join(slots, name))
+		if err != nil {
+			left = append(left, err.Error())
+			continue
+		}
+		if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+			left = append(left, fmt.Sprintf("download slot %s: %v", f.Name(), err))
+		}
+		f.Close()
+	}
+	return left
 }
 
 // cgroups are the cgroups of this run, each once and not for every hierarchy.

@@ -15,10 +15,12 @@ const (
 	Image       = "sedna.test/workload:latest"
 
 	pauseImage = "sedna.test/pause:latest"
-	// Socket is where containerd serves the CRI.
-	Socket   = Dir + "/containerd.sock"
-	StateDir = Dir + "/state"
-	logFile  = Dir + "/containerd.log"
+	socket     = Dir + "/containerd.sock"
+	// Endpoint is where containerd serves the CRI.
+	Endpoint  = "unix://" + socket
+	NRISocket = Dir + "/nri.sock"
+	StateDir  = Dir + "/state"
+	logFile   = Dir + "/containerd.log"
 	// ShimSockets is where shims listen, fixed in containerd's shim library,
 	// containerd pkg/shim/util_unix.go:SocketAddress.
 	ShimSockets = "/run/containerd/s"
@@ -31,6 +33,13 @@ const (
 const (
 	Sedna = "sedna" // our shim with a config.toml that only knows the paths
 	Runsc = "runsc" // gVisor's own shim, for comparison
+	// Deployed is Sedna by the very file that users add to containerd's
+	// configuration, see deploy/.
+	Deployed = "deployed"
+
+	// NoHandler is a pod without a RuntimeClass: containerd's
+	// default_runtime_name runs it, Sedna on this node.
+	NoHandler = "-"
 )
 
 // Options say what a node should have beyond that.
@@ -41,6 +50,16 @@ type Options struct {
 	Imports []string
 	// LogLevel of containerd, "info" by default.
 	LogLevel string
+	// Default is the handler of pods that name none, Sedna by default.
+	Default string
+	// Mirror is the address of a registry from which all images are pulled; by
+	// default none can be.
+	Mirror string
+	// NRI lets plugins connect to NRISocket.
+	NRI bool
+	// HostPorts names a CNI plugin in the folder of our programs that maps host
+	// ports, "" for none.
+	HostPorts string
 }
 
 // Handler is a runtime handler of containerd.
@@ -51,6 +70,8 @@ type Handler struct {
 	Type string
 	// Path names the shim's binary instead.
 	Path string
+	// Sandboxer is containerd's setting of that name, from 2.0 on.
+	Sandboxer string
 	// Config is the text of its config.toml, appended to the paths that every
 	// test needs. Broken ones are written as they are, see Raw.
 	Config string
@@ -58,6 +79,8 @@ type Handler struct {
 	Raw bool
 	// ConfigPath replaces the path of that file, say by one that doesn't exist.
 	ConfigPath string
+	// Network is that of the handler's pods, the node's own by default.
+	Network *Network
 }
 
 // baseConfig comes first in each config.toml of ours.
@@ -70,6 +93,13 @@ func (h Handler) configPath() string {
 		return h.ConfigPath
 	}
 	return filepath.Join(Dir, "handlers", h.Name+".toml")
+}
+
+func (h Handler) network() Network {
+	if h.Network != nil {
+		return *h.Network
+	}
+	return mainNetwork
 }
 
 func (h Handler) runtimeType() string {
