@@ -32,10 +32,11 @@ func writeConfig(opts Options) error {
 	type handler struct{ Name, Type, Path, Sandboxer, ConfigPath, Network string }
 	data := struct {
 		Dir, LogLevel, PauseImage, Plugins, Network, Default, Mirror string
+		Imports                                                      []string
 		NRI                                                          bool
 		Handlers                                                     []handler
 	}{
-		Dir: Dir, PauseImage: pauseImage, Plugins: pluginDir, Network: mainNetwork.confDir(), Mirror: opts.Mirror, NRI: opts.NRI,
+		Dir: Dir, PauseImage: pauseImage, Plugins: pluginDir, Network: mainNetwork.confDir(), Mirror: opts.Mirror, NRI: opts.NRI, Imports: opts.Imports,
 		LogLevel: cmp.Or(opts.LogLevel, "info"), Default: cmp.Or(opts.Default, Sedna),
 	}
 	if err := writeMirror(opts.Mirror); err != nil {

@@ -45,6 +45,9 @@ const (
 // Options say what a node should have beyond that.
 type Options struct {
 	Handlers []Handler
+	// Imports are files that containerd merges into its configuration. With them
+	// the handler Sedna is what they make of it.
+	Imports []string
 	// LogLevel of containerd, "info" by default.
 	LogLevel string
 	// Default is the handler of pods that name none, Sedna by default.
@@ -115,9 +118,10 @@ func (h Handler) config() string {
 // handlers are the node's own and those of the test; ours is the folder of our
 // programs.
 func (o Options) handlers(ours string) []Handler {
-	base := []Handler{
-		{Name: Sedna},
-		{Name: Runsc, Type: "io.containerd.runsc.v1", Path: filepath.Join(ours, binaries.GVisorShim), Raw: true},
+	var base []Handler
+	if len(o.Imports) == 0 {
+		base = append(base, Handler{Name: Sedna})
 	}
+	base = append(base, Handler{Name: Runsc, Type: "io.containerd.runsc.v1", Path: filepath.Join(ours, binaries.GVisorShim), Raw: true})
 	return append(base, o.Handlers...)
 }
