@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	"github.com/vishvananda/netlink"
-
 )
 
 // The pod network. The node has it to itself, so the numbers are fixed.
