@@ -46,7 +46,7 @@ func (s *Service) begin(ctx context.Context, id string) (context.Context, *creat
 	if s.creating[id] != nil {
 		return nil, nil, fmt.Errorf("container %q is being created: %w", id, errdefs.ErrAlreadyExists)
 	}
-	s.used = true
+	s.use()
 	ctx, cancel := context.WithCancelCause(ctx)
 	c := &creation{cancel: cancel, preparing: true, done: make(chan struct{})}
 	s.creating[id] = c

@@ -160,15 +160,20 @@ func (outOfTime) Error() string { return "the time for creating the pod is over"
 
 func (outOfTime) Unwrap() error { return context.DeadlineExceeded }
 
-// beforeDeadline ends ctx the margin before its deadline, or a twentieth of
-// what is left if that is less: time enough to say how far it got.
+// beforeDeadline ends ctx by the margin before its deadline.
 func beforeDeadline(ctx context.Context, margin time.Duration) (context.Context, context.CancelFunc) {
-	deadline, ok := ctx.Deadline()
+	deadline, ok := endBefore(ctx, margin)
 	if !ok {
 		return context.WithCancel(ctx)
 	}
-	margin = min(margin, time.Until(deadline)/20)
-	return context.WithDeadlineCause(ctx, deadline.Add(-margin), errOutOfTime)
+	return context.WithDeadlineCause(ctx, deadline, errOutOfTime)
+}
+
+// endBefore is the margin before ctx's deadline, or a twentieth of what is left
+// if that is less: time enough to say how far it got.
+func endBefore(ctx context.Context, margin time.Duration) (time.Time, bool) {
+	deadline, ok := ctx.Deadline()
+	return deadline.Add(-min(margin, time.Until(deadline)/20)), ok
 }
 
 // explain makes the error that people read. What the worker says of itself is

@@ -5,11 +5,9 @@ package shim
 import (
 	"context"
 	"errors"
-	"os"
 	"time"
 
 	taskapi "github.com/containerd/containerd/api/runtime/task/v2"
-	containerdshim "github.com/containerd/containerd/v2/pkg/shim"
 	"github.com/containerd/log"
 )
 
@@ -47,14 +45,6 @@ func (s *Service) leave(ctx context.Context, id string, after ...*creation) {
 // leaveTime is how long gVisor's service may take to shut down.
 const leaveTime = 5 * time.Second
 
-// exit ends the process as far as a file system that hangs lets it.
-func exit() {
-	if address, err := containerdshim.ReadAddress(addressFile); err == nil {
-		_ = containerdshim.RemoveSocket(address)
-	}
-	os.Exit(1)
-}
-
 // orphanTime is how long a process waits to be shut down after a failed Create.
 var orphanTime = 10 * time.Second
 
@@ -67,23 +57,6 @@ func (s *Service) leaveSoon(ctx context.Context, id string) {
 		return
 	}
 	time.AfterFunc(orphanTime, func() { s.leave(ctx, id, s.inProgress()...) })
-}
-
-// unusedTime is how long a new process waits for its first Create, which
-// containerd sends at once, unless its own caller has lost interest meanwhile.
-var unusedTime = time.Minute
-
-// leaveUnused ends the process if no Create ever comes: nobody but who sends it
-// would shut it down.
-func (s *Service) leaveUnused(ctx context.Context) {
-	time.AfterFunc(unusedTime, func() {
-		s.mu.Lock()
-		used := s.used
-		s.mu.Unlock()
-		if !used {
-			s.leave(ctx, "")
-		}
-	})
 }
 
 // callGrace is how long `runsc create` and `runsc start` may go on when their

@@ -37,7 +37,7 @@ func (p *sandbox) request(dir string) (worker.Request, error) {
 			Memory: int64(s.Limits.Memory), CPU: int64(s.Limits.CPU),
 		},
 		Network: worker.Network{
-			Host: p.onNodeNetwork(), Deny: s.DenyCIDRs, Allow: s.AllowCIDRs, Proxy: s.Proxy,
+			Host: p.onNodeNetwork(), Deny: s.DenyCIDRs, Allow: s.AllowCIDRs, Proxy: s.Proxy, NoProxy: s.NoProxy,
 		},
 	}
 	if !req.Network.Host {

@@ -5,6 +5,7 @@ package shim
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"sync"
 	"time"
@@ -25,28 +26,30 @@ import (
 // overridden that concern a Create which prepares its bundle.
 type Service struct {
 	extension.TaskServiceExt
+	use func() // is told of each Create
 
 	mu sync.Mutex
 	// creating holds the Creates in progress, by container id. Guarded by mu.
 	creating map[string]*creation
 	// records holds the pods' records, by sandbox id. Guarded by mu.
 	records map[string]*record
-	// used says that a Create has come. Guarded by mu.
-	used bool
 	// variables holds what each container's environment got from us, by
 	// container id. Guarded by mu.
 	variables map[string][]string
 	// containers says of each container that gVisor's service has whether it was
 	// started, by id. Guarded by mu.
 	containers map[string]bool
+	// measured holds what completes the containers' Stats, by container id.
+	// Guarded by mu.
+	measured map[string]*measured
 }
 
 // over puts a Service in front of another task service.
 func over(next extension.TaskServiceExt) *Service {
 	return &Service{
-		TaskServiceExt: next,
-		creating:       map[string]*creation{}, records: map[string]*record{}, variables: map[string][]string{},
-		containers: map[string]bool{},
+		TaskServiceExt: next, use: func() {},
+		creating: map[string]*creation{}, records: map[string]*record{}, variables: map[string][]string{},
+		containers: map[string]bool{}, measured: map[string]*measured{},
 	}
 }
 
@@ -54,7 +57,7 @@ func over(next extension.TaskServiceExt) *Service {
 func (s *Service) Create(ctx context.Context, r *taskapi.CreateTaskRequest) (*taskapi.CreateTaskResponse, error) {
 	createCtx, c, err := s.begin(ctx, r.ID)
 	if err != nil {
-		return nil, errgrpc.ToGRPC(err)
+		return nil, toGRPC(err)
 	}
 	defer s.end(r.ID, c)
 	if err = s.prepareInTime(createCtx, c, r); err == nil {
@@ -63,8 +66,11 @@ func (s *Service) Create(ctx context.Context, r *taskapi.CreateTaskRequest) (*ta
 	if err != nil {
 		err = explain(createCtx, err)
 		log.G(ctx).WithError(err).WithField("id", r.ID).Error("prepare the bundle")
+		if err := unmountRootFS(r.Bundle); err != nil {
+			log.G(ctx).WithError(err).WithField("id", r.ID).Error("clean up after a failed Create")
+		}
 		s.leaveSoon(ctx, r.ID)
-		return nil, errgrpc.ToGRPC(err)
+		return nil, toGRPC(err)
 	}
 	resp, err := s.create(createCtx, c, r)
 	switch {
@@ -72,8 +78,9 @@ func (s *Service) Create(ctx context.Context, r *taskapi.CreateTaskRequest) (*ta
 		s.forget(r.ID) // there'll be no Delete that works
 	case createCtx.Err() != nil:
 		s.takeBack(ctx, r.ID)
-		err = errgrpc.ToGRPC(explain(createCtx, createCtx.Err()))
+		err = toGRPC(explain(createCtx, createCtx.Err()))
 	default:
+		s.locate(ctx, r.ID, resp.Pid)
 		return resp, nil
 	}
 	s.leaveSoon(ctx, r.ID)
@@ -104,7 +111,7 @@ func (s *Service) create(ctx context.Context, c *creation, r *taskapi.CreateTask
 	outliving, cancel := outlive(ctx, callGrace)
 	defer cancel()
 	made := make(chan *taskapi.CreateTaskResponse, 1)
-	c.touching.now("a volume of the container")
+	c.touching.now("")
 	err := c.touching.within(outliving, 0, func() error {
 		resp, err := s.TaskServiceExt.Create(outliving, r)
 		if err == nil {
@@ -113,10 +120,15 @@ func (s *Service) create(ctx context.Context, c *creation, r *taskapi.CreateTask
 		}
 		return err
 	})
-	if err != nil {
-		return nil, errgrpc.ToGRPC(err)
+	if err == nil {
+		return <-made, nil
 	}
-	return <-made, nil
+	if outliving.Err() != nil {
+		if left := removeStrays(ctx, r); left != nil {
+			log.G(ctx).WithError(left).Error("clean up after a `runsc create` that was ended")
+		}
+	}
+	return nil, toGRPC(err)
 }
 
 // takeBack deletes a container that nobody waits for any more.
@@ -134,23 +146,36 @@ func (s *Service) takeBack(ctx context.Context, id string) {
 // for the container's end only after `runsc start`, and containerd would wait for
 // that end a minute in vain.
 func (s *Service) Start(ctx context.Context, r *taskapi.StartRequest) (*taskapi.StartResponse, error) {
+	began := time.Now()
 	outliving, cancel := outlive(ctx, callGrace)
 	defer cancel()
 	if r.ExecID != "" {
 		return s.TaskServiceExt.Start(outliving, r)
 	}
+	if deadline, ok := endBefore(ctx, startMargin); ok {
+		outliving, cancel = context.WithDeadline(outliving, deadline)
+		defer cancel()
+	}
 	s.started(r.ID)
 	resp, err := s.TaskServiceExt.Start(outliving, r)
 	if err != nil && s.isSandbox(r.ID) {
-		s.neverRuns(outliving, r.ID, startFailed)
+		s.neverRuns(context.WithoutCancel(ctx), r.ID, startFailed)
+	}
+	if err != nil && errors.Is(outliving.Err(), context.DeadlineExceeded) {
+		err = toGRPC(fmt.Errorf("`runsc start` was ended after %s, it may wait for a volume of the container: is the server or the program behind its file system alive?: %w: %w",
+			time.Since(began).Round(100*time.Millisecond), err, errHangs))
 	}
 	return resp, err
 }
 
+// startMargin is how long before its caller's deadline a `runsc start` that hangs
+// is ended.
+const startMargin = 5 * time.Second
+
 // CreateWithFSRestore is not offered: no caller of containerd's task API can
 // ask for it, and it would go past the preparation.
 func (s *Service) CreateWithFSRestore(context.Context, *extension.CreateWithFSRestoreRequest) (*taskapi.CreateTaskResponse, error) {
-	return nil, errgrpc.ToGRPC(errdefs.ErrNotImplemented)
+	return nil, toGRPC(errdefs.ErrNotImplemented)
 }
 
 // prepare does what this shim exists for, by the kind of container.
@@ -231,7 +256,7 @@ func (s *Service) Delete(ctx context.Context, r *taskapi.DeleteRequest) (*taskap
 		return nil, notCreated(r.ID)
 	}
 	if err := s.removePod(r.ID); err != nil {
-		return nil, errgrpc.ToGRPC(err)
+		return nil, toGRPC(err)
 	}
 	resp, err := s.TaskServiceExt.Delete(ctx, r)
 	if err == nil {

@@ -252,15 +252,6 @@ func TestAFailedCreateIsNotOutlivedForLong(t *testing.T) {
 	}
 }
 
-func TestAProcessThatNobodyUsesEnds(t *testing.T) {
-	set(t, &unusedTime, time.Millisecond)
-	s, n := newTestService()
-	s.leaveUnused(t.Context())
-	if got := <-n.calls; got != "Shutdown" {
-		t.Errorf("got %s", got)
-	}
-}
-
 func TestOneContainerIsCreatedOnce(t *testing.T) {
 	s, _ := newTestService()
 	_, c, err := s.begin(t.Context(), "box")

@@ -54,6 +54,9 @@ func (m Manager) Start(ctx context.Context, id string, opts containerdshim.Start
 	if err != nil {
 		return none, fmt.Errorf("the node's configuration: %w", err)
 	}
+	if err := findRunsc(cfg.BinaryName); err != nil {
+		return none, err
+	}
 	if err := os.WriteFile(configPathFile, []byte(boot.ConfigPath), 0o600); err != nil {
 		return none, fmt.Errorf("keep the configuration's path: %w", err)
 	}
@@ -71,14 +74,31 @@ func (m Manager) Start(ctx context.Context, id string, opts containerdshim.Start
 	return containerdshim.BootstrapParams{Version: 2, Address: address, Protocol: "ttrpc"}, nil
 }
 
+// findRunsc looks for runsc before anything is downloaded for it. The PATH is
+// containerd's, which nobody sees.
+func findRunsc(name string) error {
+	if name == "" {
+		name = "runsc"
+	}
+	if _, err := exec.LookPath(name); err != nil {
+		return fmt.Errorf("gVisor's %s is not found on containerd's PATH (%s): install it there, or set binary_name to its path: %w",
+			name, os.Getenv("PATH"), err)
+	}
+	return nil
+}
+
 // groupOf returns the id whose shim serves this container: its sandbox's, or
 // its own.
 func groupOf(id string, grouping bool) (string, error) {
-	if !grouping {
-		return id, nil
-	}
 	data, err := os.ReadFile("config.json")
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		// containerd core/sandbox: its sandbox API starts a shim without a spec.
+		return "", errors.New(`the bundle has no config.json, as for a handler with sandboxer = "shim", which gVisor's shim doesn't implement: ` +
+			`take that line out of the handler in containerd's configuration`)
+	case !grouping:
+		return id, nil
+	case err != nil:
 		return "", fmt.Errorf("read the bundle: %w", err)
 	}
 	var spec struct {

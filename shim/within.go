@@ -39,7 +39,7 @@ func (t *touching) last() (what string, since time.Duration) {
 func (t *touching) hangs() error {
 	what, since := t.last()
 	if what == "" {
-		what = "the preparation of the pod"
+		what = "runsc, or a volume that it mounts,"
 	}
 	return fmt.Errorf("%s hasn't answered for %s: is the server or the program behind its file system alive? Nothing can start before it answers: %w",
 		what, since.Round(100*time.Millisecond), errHangs)
@@ -48,13 +48,17 @@ func (t *touching) hangs() error {
 // errHangs is what hangs returns, of a kind that is worth another attempt.
 var errHangs = fmt.Errorf("a file system hangs: %w", errdefs.ErrUnavailable)
 
+// touchTime is how long what is touched may take to answer, more or less. Who
+// waits longer hears of it with the next attempt.
+const touchTime = 30 * time.Second
+
 // cancelTime is how long a cancelled preparation may take to clean up: the two
 // seconds of its worker, and what is to be written down then.
 const cancelTime = 2300 * time.Millisecond
 
 // within calls prepare in a goroutine of its own, and gives it up where it hangs:
-// some time after ctx was cancelled, or before its deadline by the margin; half
-// of that if it doesn't hang at what was touched. What was given up must find ctx
+// after some time, some less after ctx was cancelled, or before its deadline by
+// the margin; half of that if it doesn't hang at what was touched. What was given up must find ctx
 // ended and do nothing more, should it ever go on.
 func (t *touching) within(ctx context.Context, margin time.Duration, prepare func() error) error {
 	inTime, cancel := beforeDeadline(ctx, margin)
@@ -70,7 +74,11 @@ func (t *touching) within(ctx context.Context, margin time.Duration, prepare fun
 		case err := <-done:
 			return err
 		case <-beat.C:
-			if what, since := t.last(); what != "" && since >= progressEvery {
+			switch what, since := t.last(); {
+			case what == "" || since < progressEvery:
+			case since > touchTime:
+				return t.hangs()
+			default:
 				log.G(ctx).Warnf("%s hasn't answered for %s", what, since.Round(time.Second))
 			}
 		case <-ended:

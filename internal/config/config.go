@@ -41,6 +41,8 @@ type Shim struct {
 	DeadlineMargin    Duration `toml:"deadline_margin"`    // default 10s
 	GVisorAnnotations []string `toml:"gvisor_annotations"` // default dev.gvisor.spec.mount.*, dev.gvisor.empty-dir.*
 	SkipContainers    []string `toml:"skip_containers"`    // default none
+	FullStats         bool     `toml:"full_stats"`         // default true
+	ProtectPaths      bool     `toml:"protect_paths"`      // default true
 }
 
 // Volumes is the [volumes] table.
@@ -62,6 +64,7 @@ type Storage struct {
 	StallTimeout  Duration `toml:"stall_timeout"`   // default 30s
 	CAFile        string   `toml:"ca_file"`
 	Proxy         string   `toml:"proxy"`
+	NoProxy       []string `toml:"no_proxy"` // hosts without it
 	DenyCIDRs     []string `toml:"deny_cidrs"`
 	AllowCIDRs    []string `toml:"allow_cidrs"`
 	// MetricsFile is where Prometheus' node_exporter finds counters.

@@ -71,6 +71,9 @@ type Network struct {
 	Deny  []string `json:"deny,omitempty"`
 	Allow []string `json:"allow,omitempty"`
 	Proxy string   `json:"proxy,omitempty"`
+	// NoProxy are hosts that are reached without it: names, .domains, addresses,
+	// CIDRs, each with a port or not.
+	NoProxy []string `json:"noProxy,omitempty"`
 	// CABundle is PEM of the node's ca_file.
 	CABundle []byte `json:"caBundle,omitempty"`
 	// Early is how long after the start a refusal, no route or an unknown name

@@ -92,7 +92,11 @@ func (c Command) Run(ctx context.Context, req Request, on func(Event)) (*Report,
 	case <-p.exited:
 		// The pipe still has what the worker wrote before it ended.
 		_ = p.stdout.SetReadDeadline(time.Now().Add(grace))
-		return (<-results).result(c.Path, p, clean)
+		o := <-results
+		if errors.Is(o.err, os.ErrDeadlineExceeded) {
+			o.err = nil // a child of its own holds the pipe, and goes with the group
+		}
+		return o.result(c.Path, p, clean)
 	case <-ctx.Done():
 		err := p.stop()
 		_ = p.stdout.Close() // ends the reader, even of a worker that won't

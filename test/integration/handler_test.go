@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/sedna-io/containerd-shim-sedna/test/testutil"
+	"github.com/sedna-io/containerd-shim-sedna/test/testutil/binaries"
 	"github.com/sedna-io/containerd-shim-sedna/test/testutil/node"
 )
 
@@ -96,4 +97,37 @@ func TestTheHandlerOfTheDeployFolderBringsAPodItsData(t *testing.T) {
 	if want := downloads + "/" + server.Host() + "/model"; where != want {
 		t.Errorf("MODEL is %q, not %q", where, want)
 	}
+}
+
+// google/gvisor#12781: the shim was installed, and no sandbox started.
+func TestAShimIsFoundByTheRuntimePathToo(t *testing.T) {
+	n := testutil.Node(t)
+	pod := n.RunPod(t, node.PodSpec{Handler: byPath})
+	if got := handlerOf(t, pod); got != byPath {
+		t.Errorf("the pod runs by handler %s", got)
+	}
+}
+
+// The same report: which program was looked for is in the error.
+func TestAMissingRunscIsNamed(t *testing.T) {
+	n := testutil.Node(t)
+	message := n.NewPod(t, node.PodSpec{Handler: noRunsc}).RunFails(t)
+	t.Log(message)
+	contains(t, message, "runsc-elsewhere", "PATH", "/usr/sbin:/usr/bin", "binary_name")
+}
+
+// containerd can ask a shim for sandboxes by an API of their own, which gVisor
+// doesn't have. Until 2.0 it has no such setting.
+func TestAHandlerThatAsksForTheSandboxAPIIsToldWhatToChange(t *testing.T) {
+	n := testutil.Node(t)
+	_, version, err := binaries.Containerd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if version == "1.7" {
+		t.Skip("containerd 1.7 has no sandboxer in a handler's table")
+	}
+	message := n.NewPod(t, node.PodSpec{Handler: sandboxAPI}).RunFails(t)
+	t.Log(message)
+	contains(t, message, `sandboxer = "shim"`, "take")
 }

@@ -50,7 +50,7 @@ type answered struct {
 // startShim runs the `start` command in a bundle of a plain container.
 func startShim(t *testing.T, id string, stdin io.Reader) answered {
 	t.Helper()
-	ours, _, err := binaries.Dirs()
+	ours, tools, err := binaries.Dirs()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,6 +66,7 @@ func startShim(t *testing.T, id string, stdin io.Reader) answered {
 	cmd := exec.CommandContext(ctx, filepath.Join(ours, binaries.Shim),
 		"-namespace", "k8s.io", "-address", node.Dir+"/containerd.sock", "-publish-binary", "/bin/false", "-id", id, "start")
 	cmd.Dir, cmd.Stdin = dir, stdin
+	cmd.Env = []string{"PATH=" + tools}
 	// The pipe to a writer that goes on for ever must not hold the test up.
 	cmd.WaitDelay = time.Second
 	t.Cleanup(func() { endShim(t, id) })

@@ -104,22 +104,12 @@ func (g *guard) check(a netip.Addr) error {
 }
 
 // checkHost is check for a host that isn't resolved yet, maybe by somebody else.
-// Numbers that are no address in its usual form are refused: 2852039166,
-// 0xa9.254.43518 and their like are one to inet_aton(3), and so to many proxies.
 func (g *guard) checkHost(host string) error {
-	host = strings.TrimSuffix(host, ".")
-	if a, err := netip.ParseAddr(host); err == nil {
-		return g.check(a)
+	a, isAddress, err := written(strings.TrimSuffix(host, "."))
+	if err == nil && isAddress {
+		err = g.check(a)
 	}
-	last := strings.ToLower(host[strings.LastIndexByte(host, '.')+1:])
-	if last != "" && strings.Trim(last, "0123456789") == "" || strings.HasPrefix(last, "0x") && strings.Trim(last[2:], "0123456789abcdef") == "" {
-		return &source.Error{
-			Kind: errdefs.ErrPermissionDenied,
-			Why:  fmt.Sprintf("%q may not be dialled (an address in an unusual form)", host),
-			Hint: "write it as four decimal numbers",
-		}
-	}
-	return nil
+	return err
 }
 
 func denied(a netip.Addr, why string) error {
@@ -127,6 +117,13 @@ func denied(a netip.Addr, why string) error {
 		Kind: errdefs.ErrPermissionDenied,
 		Why:  fmt.Sprintf("the address %s may not be dialled (%s)", a, why),
 		Hint: "an operator can allow it in [storage] allow_cidrs",
+	}
+}
+
+// refusedHost is for hosts that no allow_cidrs could allow.
+func refusedHost(host, why string) error {
+	return &source.Error{
+		Kind: errdefs.ErrPermissionDenied, Why: fmt.Sprintf("the host %q may not be asked for (%s)", host, why), Hint: "write the host's name, or its address in the usual way",
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/url"
 	"slices"
 	"sync"
 	"time"
@@ -38,7 +37,7 @@ const (
 // trusts. One serves all the sources of a request.
 type Network struct {
 	guard *guard
-	proxy *url.URL
+	proxy *proxy // nil for none
 	roots []byte
 	pool  int
 	// Retry is how the sources' own requests are tried again.
@@ -68,12 +67,8 @@ func NewNetwork(n worker.Network, pool int) (*Network, error) {
 	if out.pool <= 0 {
 		out.pool = defaultPoolSize
 	}
-	if n.Proxy != "" {
-		if out.proxy, err = url.Parse(n.Proxy); err != nil || out.proxy.Host == "" {
-			return nil, fmt.Errorf("the node's [storage] proxy is no URL: %w", errdefs.ErrInvalidArgument)
-		}
-	}
-	return out, nil
+	out.proxy, err = newProxy(n, g)
+	return out, err
 }
 
 // Close ends the connections that nobody uses.
@@ -119,14 +114,14 @@ func (n *Network) transport(bundle []byte, skip bool) (*transports, error) {
 func (n *Network) newTransport(c *tls.Config) *http.Transport {
 	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: keepAlive, Control: n.control}
 	t := &http.Transport{
-		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+		DialContext: dialWith(func(ctx context.Context, network, address string) (net.Conn, error) {
 			if host, _, err := net.SplitHostPort(address); err == nil {
 				if err := n.guard.checkHost(host); err != nil {
 					return nil, err
 				}
 			}
 			return dialer.DialContext(ctx, network, address)
-		},
+		}),
 		TLSClientConfig:        c,
 		TLSHandshakeTimeout:    dialTimeout,
 		ResponseHeaderTimeout:  headerTimeout,
@@ -138,13 +133,7 @@ func (n *Network) newTransport(c *tls.Config) *http.Transport {
 		Protocols:              new(http.Protocols),
 	}
 	if n.proxy != nil {
-		// The proxy is the node's own choice, wherever it stands; it resolves
-		// names, so only what is written as an address can be checked here.
-		free := &net.Dialer{Timeout: dialTimeout, KeepAlive: keepAlive}
-		t.DialContext = free.DialContext
-		t.Proxy = func(r *http.Request) (*url.URL, error) {
-			return n.proxy, n.guard.checkHost(r.URL.Hostname())
-		}
+		t.Proxy, t.DialContext = n.proxy.pick, dialWith(n.proxy.dialer(dialer))
 	}
 	return t
 }

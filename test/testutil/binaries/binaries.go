@@ -11,6 +11,7 @@ package binaries
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,6 +25,8 @@ const (
 	Shim     = "containerd-shim-sedna-v1"
 	Worker   = "sedna-storage"
 	Workload = "workload"
+	// BadWorker misbehaves as the worker, by the name it is called by.
+	BadWorker = "badworker"
 	// GVisorShim starts gVisor's own shim, to compare with.
 	GVisorShim = "gvisorshim"
 	// Policy is a CNI plugin.
@@ -44,25 +47,33 @@ const containerdEnv = "SEDNA_CONTAINERD"
 // for, "" for the usual one.
 func Containerd() (dir, version string, err error) {
 	version = os.Getenv(containerdEnv)
-	_, dir, err = Dirs()
-	if version != "" {
-		dir = filepath.Join(dir, "containerd-"+version)
-	}
-	return dir, version, err
+	_, tools, err := Dirs()
+	return folder(tools, version), version, err
 }
 
-// Root is the folder of this repository: the nearest one upwards with a go.mod.
+// folder is where the tools have a version of containerd.
+func folder(tools, version string) string {
+	if version == "" {
+		return tools
+	}
+	return filepath.Join(tools, "containerd-"+version)
+}
+
+// module is this repository's; test/e2e and the tools have modules of their own.
+const module = "module github.com/sedna-io/containerd-shim-sedna\n"
+
+// Root is the folder of this repository: the nearest one upwards with its go.mod.
 func Root() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
 		return "", err
 	}
 	for at := dir; ; at = filepath.Dir(at) {
-		if _, err := os.Stat(filepath.Join(at, "go.mod")); err == nil {
+		if text, err := os.ReadFile(filepath.Join(at, "go.mod")); err == nil && strings.HasPrefix(string(text), module) {
 			return at, nil
 		}
 		if at == filepath.Dir(at) {
-			return "", fmt.Errorf("no go.mod at or above %s", dir)
+			return "", fmt.Errorf("no go.mod of this repository at or above %s", dir)
 		}
 	}
 }
@@ -77,16 +88,15 @@ func Dirs() (ours, tools string, err error) {
 }
 
 // Missing says what has to be built before a node can start, or is "".
-func Missing() string {
+func Missing() string { return MissingFor(os.Getenv(containerdEnv)) }
+
+// MissingFor is Missing for a node with another version of containerd.
+func MissingFor(version string) string {
 	_, dir, err := Dirs()
 	if err != nil {
 		return err.Error()
 	}
-	containerd, version, err := Containerd()
-	if err != nil {
-		return err.Error()
-	}
-	missing := append(absent(containerd, "containerd", "ctr"), absent(dir, tools...)...)
+	missing := append(absent(folder(dir, version), "containerd", "ctr"), absent(dir, tools...)...)
 	if len(missing) == 0 {
 		return ""
 	}
@@ -96,6 +106,9 @@ func Missing() string {
 	}
 	return fmt.Sprintf("bin/tools lacks %s: run `make %s`", strings.Join(missing, ", "), target)
 }
+
+// UseContainerd changes the version that Containerd finds, for this process.
+func UseContainerd(version string) error { return os.Setenv(containerdEnv, version) }
 
 // absent are the files that a folder doesn't have.
 func absent(dir string, names ...string) []string {
@@ -111,7 +124,10 @@ func absent(dir string, names ...string) []string {
 // Build brings bin/test up to date. Test packages that start at the same time
 // build one after the other. A machine without Go, as that of test/cgroup2, got
 // bin/test with the tests.
-func Build() error {
+func Build() error { return BuildWith(nil) }
+
+// BuildWith is Build with further packages, by the names of their programs.
+func BuildWith(more map[string]string) error {
 	if _, err := exec.LookPath("go"); err != nil {
 		return nil
 	}
@@ -130,8 +146,10 @@ func Build() error {
 	defer lock.Unlock()
 	packages := map[string]string{
 		Shim: "./cmd/" + Shim, Worker: "./cmd/" + Worker, Workload: "./test/workload", GVisorShim: "./test/gvisorshim",
-		Policy: "./test/policy",
+		Policy:    "./test/policy",
+		BadWorker: "./test/badworker",
 	}
+	maps.Copy(packages, more)
 	var errs []error
 	for name, pkg := range packages {
 		errs = append(errs, build(root, filepath.Join(dir, name), pkg))

@@ -60,6 +60,7 @@ func configTemplate(version string) *template.Template {
 
 // configV3 is version 3 of the format, containerd docs/cri/config.md.
 const configV3 = `version = 3
+imports = [{{range .Imports}}'{{.}}', {{end}}]
 root = '{{.Dir}}/root'
 state = '{{.Dir}}/state'
 disabled_plugins = [
@@ -71,7 +72,7 @@ disabled_plugins = [
   level = '{{.LogLevel}}'
 ` + timeouts
 
-// timeouts are containerd's own, or several times that on a slow machine.
+// timeouts are so many times containerd's own on a slow machine.
 const timeouts = `
 [timeouts]
   'io.containerd.timeout.shim.cleanup' = '{{patience 5}}'
@@ -98,10 +99,17 @@ const configV3CRI = `
 [plugins.'io.containerd.internal.v1.opt']
   path = '{{.Dir}}/opt'
 [plugins.'io.containerd.nri.v1.nri']
-  disable = true
+  disable = {{not .NRI}}
+  socket_path = '{{.Dir}}/nri.sock'
+  plugin_path = '{{.Dir}}/nri/plugins'
+  plugin_config_path = '{{.Dir}}/nri/conf.d'
 
 [plugins.'io.containerd.cri.v1.images']
   snapshotter = 'overlayfs'
+{{- if .Mirror}}
+  [plugins.'io.containerd.cri.v1.images'.registry]
+    config_path = '{{.Dir}}/registry'
+{{- end}}
   [plugins.'io.containerd.cri.v1.images'.pinned_images]
     sandbox = '{{.PauseImage}}'
 
@@ -109,14 +117,17 @@ const configV3CRI = `
   restrict_oom_score_adj = true
   disable_apparmor = true
   [plugins.'io.containerd.cri.v1.runtime'.cni]
-    bin_dirs = ['{{.CNI}}']
+    bin_dirs = ['{{.Plugins}}']
     conf_dir = '{{.Network}}'
   [plugins.'io.containerd.cri.v1.runtime'.containerd]
-    default_runtime_name = 'sedna'
+    default_runtime_name = '{{.Default}}'
 {{range .Handlers}}
     [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.'{{.Name}}']
       runtime_type = '{{.Type}}'
       runtime_path = '{{.Path}}'
+{{- if .Sandboxer}}
+      sandboxer = '{{.Sandboxer}}'
+{{- end}}
       cni_conf_dir = '{{.Network}}'
       pod_annotations = ['storage.sedna.io/*', 'dev.gvisor.*']
       container_annotations = ['storage.sedna.io/*', 'dev.gvisor.*']
@@ -128,6 +139,7 @@ const configV3CRI = `
 // configV2 is version 2 of the format, containerd docs/cri/config.md of its
 // release/1.7 branch.
 const configV2 = `version = 2
+imports = [{{range .Imports}}'{{.}}', {{end}}]
 root = '{{.Dir}}/root'
 state = '{{.Dir}}/state'
 disabled_plugins = [
@@ -140,18 +152,25 @@ disabled_plugins = [
 [plugins.'io.containerd.internal.v1.opt']
   path = '{{.Dir}}/opt'
 [plugins.'io.containerd.nri.v1.nri']
-  disable = true
+  disable = {{not .NRI}}
+  socket_path = '{{.Dir}}/nri.sock'
+  plugin_path = '{{.Dir}}/nri/plugins'
+  plugin_config_path = '{{.Dir}}/nri/conf.d'
 
 [plugins.'io.containerd.grpc.v1.cri']
   sandbox_image = '{{.PauseImage}}'
   restrict_oom_score_adj = true
   disable_apparmor = true
   [plugins.'io.containerd.grpc.v1.cri'.cni]
-    bin_dir = '{{.CNI}}'
+    bin_dir = '{{.Plugins}}'
     conf_dir = '{{.Network}}'
+{{- if .Mirror}}
+  [plugins.'io.containerd.grpc.v1.cri'.registry]
+    config_path = '{{.Dir}}/registry'
+{{- end}}
   [plugins.'io.containerd.grpc.v1.cri'.containerd]
     snapshotter = 'overlayfs'
-    default_runtime_name = 'sedna'
+    default_runtime_name = '{{.Default}}'
 {{range .Handlers}}
     [plugins.'io.containerd.grpc.v1.cri'.containerd.runtimes.'{{.Name}}']
       runtime_type = '{{.Type}}'

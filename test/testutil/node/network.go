@@ -5,12 +5,10 @@ package node
 import (
 	"fmt"
 	"net/netip"
-	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/vishvananda/netlink"
-
-	"github.com/sedna-io/containerd-shim-sedna/test/testutil/binaries"
 )
 
 // The pod network. The node has it to itself, so the numbers are fixed.
@@ -99,30 +97,11 @@ func (w Network) remove() error {
 func (o Options) networks() []Network {
 	all := []Network{mainNetwork}
 	for _, h := range o.Handlers {
-		if h.Network != nil {
+		if h.Network != nil && !slices.Contains(all, *h.Network) { // handlers may share one
 			all = append(all, *h.Network)
 		}
 	}
 	return all
-}
-
-// pluginDir is where containerd finds the CNI plugins; version 1.7 takes one
-// folder only.
-const pluginDir = Dir + "/cni/bin"
-
-func linkPlugins(ours, tools string) error {
-	if err := os.MkdirAll(pluginDir, 0o755); err != nil {
-		return err
-	}
-	for _, plugin := range []string{
-		filepath.Join(tools, "bridge"), filepath.Join(tools, "host-local"), filepath.Join(tools, "loopback"),
-		filepath.Join(ours, binaries.Policy),
-	} {
-		if err := os.Symlink(plugin, filepath.Join(pluginDir, filepath.Base(plugin))); err != nil {
-			return fmt.Errorf("link CNI plugin: %w", err)
-		}
-	}
-	return nil
 }
 
 // AddAddress gives the bridge one more address until remove is called.

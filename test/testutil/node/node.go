@@ -35,6 +35,7 @@ type Node struct {
 
 	images runtimeapi.ImageServiceClient
 	conn   *grpc.ClientConn
+	opts   Options
 
 	containerd *exec.Cmd
 	helpers    map[int]bool // processes that belong to the node, by pid
@@ -46,7 +47,7 @@ type Node struct {
 // Start starts a node and returns when it can run pods. There is one per
 // process: the places it uses are fixed.
 func Start(ctx context.Context, opts Options) (*Node, error) {
-	n := &Node{helpers: map[int]bool{}}
+	n := &Node{helpers: map[int]bool{}, opts: opts}
 	if err := n.start(ctx, opts); err != nil {
 		err = fmt.Errorf("start node: %w\nend of containerd's log:\n%s", err, n.Log(0, 40))
 		return nil, errors.Join(err, n.Close())
@@ -81,6 +82,11 @@ func (n *Node) start(ctx context.Context, opts Options) error {
 		return err
 	}
 	n.ImagesAfter = time.Since(began)
+	return n.TakeBaseline()
+}
+
+// TakeBaseline says that what is there now belongs to the node: it is no leftover.
+func (n *Node) TakeBaseline() (err error) {
 	n.before, err = takeBaseline()
 	return err
 }
@@ -93,7 +99,7 @@ func (n *Node) startDaemon(ctx context.Context) error {
 	}
 	n.containerd = cmd
 	n.Adopt(cmd.Process.Pid)
-	n.conn, err = grpc.NewClient("unix://"+socket,
+	n.conn, err = grpc.NewClient(Endpoint,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: 10 * time.Millisecond, Multiplier: 1.2, MaxDelay: 200 * time.Millisecond},
@@ -161,6 +167,21 @@ func (n *Node) Restart(ctx context.Context, kill bool) error {
 	return n.startDaemon(ctx)
 }
 
+// Upgrade puts another version of containerd in the place of this one, see
+// binaries.Containerd. Pods keep running.
+func (n *Node) Upgrade(ctx context.Context, version string) error {
+	if err := n.stopDaemon(false); err != nil {
+		return err
+	}
+	if err := binaries.UseContainerd(version); err != nil {
+		return err
+	}
+	if err := writeConfig(n.opts); err != nil {
+		return err
+	}
+	return n.startDaemon(ctx)
+}
+
 func (n *Node) stopDaemon(kill bool) error {
 	if n.conn != nil {
 		_ = n.conn.Close()
@@ -179,6 +200,20 @@ func (n *Node) stopDaemon(kill bool) error {
 	_ = n.containerd.Wait() // its exit code says nothing: we asked for it
 	n.containerd = nil
 	return nil
+}
+
+// Clear removes what others than the harness have left on the node: every pod
+// that the CRI knows, mounts below dir, and cgroups of pods that named no parent.
+func (n *Node) Clear(ctx context.Context, dir string) error {
+	reply, err := n.CRI.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{})
+	if err != nil {
+		return fmt.Errorf("list pods: %w", err)
+	}
+	var errs []error
+	for _, pod := range reply.Items {
+		errs = append(errs, n.removeSandbox(ctx, pod.Id))
+	}
+	return errors.Join(append(errs, unmountBelow(dir), n.removeOrphanedCgroups())...)
 }
 
 // Close stops containerd and removes the network. Pods should be gone.
