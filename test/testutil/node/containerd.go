@@ -33,7 +33,7 @@ func writeConfig(opts Options) error {
 		NRI                                                          bool
 		Handlers                                                     []handler
 	}{
-		Dir: Dir, PauseImage: pauseImage, Plugins: pluginDir, Network: mainNetwork.confDir(), Mirror: opts.Mirror, NRI: opts.NRI,
+		Dir: Dir, PauseImage: pauseImage, Plugins: pluginDir, Mirror: opts.Mirror, NRI: opts.NRI,
 		LogLevel: cmp.Or(opts.LogLevel, "info"), Default: cmp.Or(opts.Default, Sedna),
 	}
 	if err := writeMirror(opts.Mirror); err != nil {
@@ -41,6 +41,9 @@ func writeConfig(opts Options) error {
 	}
 	for _, h := range opts.handlers(ours) {
 		data.Handlers = append(data.Handlers, handler{h.Name, h.runtimeType(), h.Path, h.configPath(), h.network().confDir()})
+		if h.Name == data.Default { // pods that name no handler don't get to its cni_conf_dir
+			data.Network = h.network().confDir()
+		}
 		if h.ConfigPath != "" {
 			continue
 		}
