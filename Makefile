@@ -11,7 +11,8 @@ MODULE  := github.com/sedna-io/containerd-shim-sedna
 LDFLAGS := -s -w -X $(MODULE)/internal/version.Version=$(VERSION)
 GOBUILD := CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)'
 
-# One folder below test/tools for each foreign program, with a go.mod of its own.
+# One folder below test/tools for each foreign program, with a go.mod of its own. Kubernetes is
+# built by `make e2e` alone: it takes longer than all the others.
 TOOLS := runsc containerd crictl cni versitygw
 # Other versions of containerd that the shim is tested on.
 CONTAINERDS := 1.7 2.1
@@ -20,10 +21,11 @@ STAMP  = bin/tools/.$(1).stamp
 PREFIX ?= /usr/local
 TEST   ?= ./...
 FUZZTIME ?= 30s
+E2EFLAGS ?=
 
 .PHONY: help
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "%-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "%-19s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: ## Build both binaries into bin/
@@ -64,8 +66,12 @@ demo: build tools ## Start a pod with its model on real parts, and show it
 test: build tools ## Run all tests; those that need root say so when they skip
 	go test -timeout 20m $(TEST)
 
+.PHONY: e2e
+e2e: tools $(call STAMP,kubernetes) ## Run the tests on a real Kubernetes, which is built once (E2EFLAGS='-run Job -v')
+	cd test/e2e && go test -count=1 -timeout 25m $(E2EFLAGS) ./...
+
 .PHONY: test-cgroup2
-test-cgroup2: ## Run the worker's tests on control groups of version 2, in a small emulated machine
+test-cgroup2: tools ## Run the worker's tests and a pod on control groups of version 2, in a small emulated machine
 	test/cgroup2/run bin/vm
 
 .PHONY: tools-containerd
@@ -111,6 +117,7 @@ lint: $(call STAMP,golangci-lint) ## Check format and style
 	@out=$$(bin/tools/gofumpt -l cmd internal shim storage volumes test); \
 	  if [ -n "$$out" ]; then echo "gofumpt would change:" $$out; exit 1; fi
 	bin/tools/golangci-lint run
+	cd test/e2e && ../../bin/tools/golangci-lint run
 
 .PHONY: fmt
 fmt: $(call STAMP,golangci-lint) ## Format the code

@@ -27,12 +27,13 @@ const (
 	linkedRoot  = "linked-root"  // says a symbolic link
 	oneByOne    = "one-by-one"   // downloads for one pod at a time
 	configured  = "configured"   // config.toml is written by each test that uses it
-	recommended = "recommended"  // config.toml is the one in deploy/
 	noRunsc     = "no-runsc"     // config.toml names a runsc that isn't there
 	byPath      = "by-path"      // runtime_path names the shim, and PATH needn't have it
+	sandboxAPI  = "sandbox-api"  // sandboxer = "shim"
 	untrusted   = "untrusted"    // containerd's own name: it runs pods that an annotation calls so
-	elsewhere   = "elsewhere"    // pods have another network than all others
+	otherwise   = "elsewhere"    // pods have another network than all others
 	policed     = "policed"      // pods have a network with policies
+	recommended = "recommended"  // config.toml is the one in deploy/
 )
 
 // The networks of the last two.
@@ -71,11 +72,12 @@ func TestMain(m *testing.M) {
 		{Name: linkedRoot, Raw: true, Config: "[shim]\nkubelet_root = \"" + rootLink + "\"\n"},
 		{Name: oneByOne, Config: "[storage]\nmax_workers = 1\n"},
 		{Name: configured},
-		{Name: recommended, ConfigPath: deploy},
 		{Name: untrusted},
-		{Name: elsewhere, Network: &otherNetwork},
+		{Name: sandboxAPI, Sandboxer: "shim"},
+		{Name: otherwise, Network: &otherNetwork},
 		{Name: policed, Config: "deadline_margin = \"1s\"\n", Network: &withPolicies},
 		{Name: noRunsc, Raw: true, Config: "binary_name = \"runsc-elsewhere\"\n"},
 		{Name: byPath, Path: shimPath()},
+		{Name: recommended, ConfigPath: deploy},
 	}})
 }

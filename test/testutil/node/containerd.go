@@ -5,7 +5,9 @@ package node
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -27,23 +29,24 @@ func writeConfig(opts Options) error {
 	if err := linkPlugins(ours, tools, opts.Plugins); err != nil {
 		return err
 	}
-	type handler struct{ Name, Type, Path, ConfigPath, Network string }
+	type handler struct{ Name, Type, Path, Sandboxer, ConfigPath, Network string }
 	data := struct {
 		Dir, LogLevel, PauseImage, Plugins, Network, Default, Mirror string
+		Imports                                                      []string
 		NRI                                                          bool
 		Handlers                                                     []handler
 	}{
-		Dir: Dir, PauseImage: pauseImage, Plugins: pluginDir, Mirror: opts.Mirror, NRI: opts.NRI,
+		Dir: Dir, PauseImage: pauseImage, Plugins: pluginDir, Network: mainNetwork.confDir(), Mirror: opts.Mirror, NRI: opts.NRI, Imports: opts.Imports,
 		LogLevel: cmp.Or(opts.LogLevel, "info"), Default: cmp.Or(opts.Default, Sedna),
 	}
 	if err := writeMirror(opts.Mirror); err != nil {
 		return err
 	}
 	for _, h := range opts.handlers(ours) {
-		data.Handlers = append(data.Handlers, handler{h.Name, h.runtimeType(), h.Path, h.configPath(), h.network().confDir()})
 		if h.Name == data.Default { // pods that name no handler don't get to its cni_conf_dir
 			data.Network = h.network().confDir()
 		}
+		data.Handlers = append(data.Handlers, handler{h.Name, h.runtimeType(), h.Path, h.Sandboxer, h.configPath(), h.network().confDir()})
 		if h.ConfigPath != "" {
 			continue
 		}
@@ -78,7 +81,8 @@ func linkPlugins(ours, tools string, more []string) error {
 		plugins[name] = ours
 	}
 	for name, dir := range plugins {
-		if err := os.Symlink(filepath.Join(dir, name), filepath.Join(pluginDir, name)); err != nil {
+		err := os.Symlink(filepath.Join(dir, name), filepath.Join(pluginDir, name))
+		if err != nil && !errors.Is(err, fs.ErrExist) { // as after an upgrade of containerd
 			return err
 		}
 	}
@@ -100,6 +104,13 @@ func writeMirror(address string) error {
 func (n *Node) Configure(handler, config string) error {
 	h := Handler{Name: handler, Config: config}
 	return writeFile(h.configPath(), h.config())
+}
+
+// ConfigureFirst is Configure for keys of the top level, which come before the
+// paths.
+func (n *Node) ConfigureFirst(handler, config string) error {
+	h := Handler{Name: handler}
+	return writeFile(h.configPath(), config+h.config())
 }
 
 // startContainerd starts the daemon; it isn't ready yet.
