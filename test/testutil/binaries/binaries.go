@@ -129,7 +129,7 @@ func Build() error { return BuildWith(nil) }
 // BuildWith is Build with further packages, by the names of their programs.
 func BuildWith(more map[string]string) error {
 	if _, err := exec.LookPath("go"); err != nil {
-		return nil //nolint:nilerr // see above
+		return nil
 	}
 	root, err := Root()
 	if err != nil {
