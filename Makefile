@@ -20,6 +20,8 @@ STAMP  = bin/tools/.$(1).stamp
 PREFIX ?= /usr/local
 TEST   ?= ./...
 FUZZTIME ?= 30s
+ROUNDS ?= 200
+SEED   ?=
 
 .PHONY: help
 help: ## List the targets
@@ -48,6 +50,10 @@ demo: build tools ## Start a pod with its model on real parts, and show it
 .PHONY: test
 test: build tools ## Run all tests; those that need root say so when they skip
 	go test -timeout 20m $(TEST)
+
+.PHONY: soak
+soak: build tools ## Kill shim, worker, runsc or containerd at random in ROUNDS lives of a pod (SEED repeats a run)
+	SEDNA_TEST_ROUNDS=$(ROUNDS) SEDNA_TEST_SEED=$(SEED) go test -v -count 1 -timeout 120m -run TestRandomKillsLeaveNothing ./test/integration
 
 .PHONY: test-cgroup2
 test-cgroup2: ## Run the worker's tests on control groups of version 2, in a small emulated machine

@@ -287,7 +287,7 @@ func takeSlots(t *testing.T) (release func()) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { slot.Close() })
-	if err := unix.Flock(int(slot.Fd()), unix.LOCK_EX); err != nil {
+	if err := unix.FcntlFlock(slot.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK}); err != nil {
 		t.Fatal(err)
 	}
 	return func() { slot.Close() }

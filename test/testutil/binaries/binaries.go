@@ -139,7 +139,7 @@ func Build() error {
 	defer lock.Unlock()
 	packages := map[string]string{
 		Shim: "./cmd/" + Shim, Worker: "./cmd/" + Worker, Workload: "./test/workload", GVisorShim: "./test/gvisorshim",
-		Policy: "./test/policy",
+		Policy:    "./test/policy",
 		BadWorker: "./test/badworker",
 	}
 	var errs []error
