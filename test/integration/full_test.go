@@ -66,23 +66,8 @@ func fill(t *testing.T, dir string) (stop func()) {
 	return stop
 }
 
-// What is only for people to see, and the count of the node's downloads, must
-// stop no pod.
-func TestAFullRunFolderStopsNoDownload(t *testing.T) {
-	n := testutil.Node(t)
-	small(t, "/run/sedna", "size=4k,nr_inodes=1")
-	server := n.Web(t)
-	since := n.LogSize()
-	pod := n.RunPod(t, node.PodSpec{
-		Volumes: []node.Volume{downloadVolume()}, Annotations: asks(map[string]string{"model.url": server.File("/model", []byte("x"))}),
-	})
-	holds(t, pod.Start(t, node.ContainerSpec{}), downloads+"/"+server.Host()+"/model", "x")
-	contains(t, n.Log(since, 1000), "no space left on device", "aren't counted")
-	if err := pod.Remove(testutil.Context(t)); err != nil {
-		t.Error(err)
-	}
-}
-
+// What is only for people to see stops no pod that downloads, see
+// TestAPodStartsOnANodeWhoseRunIsFull; host paths are mounted there.
 func TestAFullRunFolderFailsWhoNeedsIt(t *testing.T) {
 	n := testutil.Node(t)
 	spec, dir := withHostPaths(t, n, nil)
