@@ -116,10 +116,8 @@ func (s *Service) create(ctx context.Context, c *creation, r *taskapi.CreateTask
 	if err == nil {
 		return <-made, nil
 	}
-	if outliving.Err() != nil {
-		if left := removeStrays(ctx, r); left != nil {
-			log.G(ctx).WithError(left).Error("clean up after a `runsc create` that was ended")
-		}
+	if left := removeStrays(ctx, r); left != nil {
+		log.G(ctx).WithError(left).Error("clean up after a `runsc create` that failed")
 	}
 	return nil, toGRPC(err)
 }
