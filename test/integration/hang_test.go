@@ -130,7 +130,7 @@ func TestAContainerWhoseVolumeHangsFailsInTime(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			pod := n.RunPod(t, node.PodSpec{Volumes: []node.Volume{downloadVolume(), {Name: "data"}}, Annotations: asked})
 			running := pod.Start(t, node.ContainerSpec{})
-			held, err := pod.Pod.Create(testutil.Context(t), node.ContainerSpec{Mounts: []node.Mount{{Volume: "data", Path: "/data"}}})
+			held, err := pod.Create(testutil.Context(t), node.ContainerSpec{Mounts: []node.Mount{{Volume: "data", Path: "/data"}}})
 			if err != nil {
 				t.Fatal(err)
 			}
