@@ -88,7 +88,9 @@ func (s *Service) prepareInTime(ctx context.Context, c *creation, r *taskapi.Cre
 	if err == nil {
 		margin = cfg.Shim.DeadlineMargin
 	}
-	err = c.touching.within(ctx, time.Duration(margin), func() error { return s.prepare(ctx, &c.touching, r) })
+	err = c.touching.within(ctx, time.Duration(margin), func() error {
+		return quietly(func() error { return s.prepare(ctx, &c.touching, r) })
+	})
 	if errors.Is(err, errHangs) {
 		// Its own clean-up hangs too.
 		if err := removePod(r.Bundle); err != nil {
