@@ -16,6 +16,7 @@ import (
 	"github.com/containerd/errdefs/pkg/errgrpc"
 	"github.com/containerd/log"
 	"golang.org/x/sys/unix"
+	"google.golang.org/grpc/status"
 	"gvisor.dev/gvisor/pkg/shim/v1/extension"
 
 	"github.com/sedna-io/containerd-shim-sedna/internal/config"
@@ -155,8 +156,8 @@ func (s *Service) Start(ctx context.Context, r *taskapi.StartRequest) (*taskapi.
 		s.neverRuns(context.WithoutCancel(ctx), r.ID, startFailed)
 	}
 	if err != nil && errors.Is(outliving.Err(), context.DeadlineExceeded) {
-		err = toGRPC(fmt.Errorf("`runsc start` was ended after %s, it may wait for a volume of the container: is the server or the program behind its file system alive?: %w: %w",
-			time.Since(began).Round(100*time.Millisecond), err, errHangs))
+		err = toGRPC(fmt.Errorf("`runsc start` was ended after %s, it may wait for a volume of the container: is the server or the program behind its file system alive? %s: %w",
+			time.Since(began).Round(100*time.Millisecond), status.Convert(err).Message(), errHangs))
 	}
 	return resp, err
 }
