@@ -130,7 +130,7 @@ func (n *Network) newTransport(c *tls.Config) *http.Transport {
 		Protocols:              new(http.Protocols),
 	}
 	if n.proxy != nil {
-		t.Proxy, t.DialContext = n.proxy.pick, n.proxy.dialer(dialer)
+		t.Proxy, t.DialContext = n.proxy.pick, n.proxy.dialer(t.DialContext)
 	}
 	return t
 }
