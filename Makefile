@@ -23,7 +23,7 @@ FUZZTIME ?= 30s
 
 .PHONY: help
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "%-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "%-19s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: ## Build both binaries into bin/
@@ -40,6 +40,22 @@ tools: $(foreach t,$(TOOLS),$(call STAMP,$(t))) ## Build runsc, containerd, CNI 
 bin/tools/.%.stamp: test/tools/%/go.mod test/tools/%/go.sum test/tools/build
 	@test/tools/build $* bin/tools
 	@touch $@
+
+bin/tools/busybox: test/conformance/busybox
+	@test/conformance/busybox $@
+
+# What `make conformance` runs, and how long it may take.
+CONFORMANCE = go test ./test/conformance -count=1 -timeout 30m -v
+
+.PHONY: conformance
+conformance: build tools $(call STAMP,critest) bin/tools/busybox ## Run the CRI's suite and compare with test/conformance/results.tsv
+	$(CONFORMANCE) -shim sedna
+
+.PHONY: conformance-update
+conformance-update: build tools $(call STAMP,critest) bin/tools/busybox ## Run it with ours and with gVisor's own shim, and write the table anew
+	$(CONFORMANCE) -run Critest -shim runsc -update
+	$(CONFORMANCE) -run Critest -shim sedna -update
+	go test ./test/conformance -update
 
 .PHONY: demo
 demo: build tools ## Start a pod with its model on real parts, and show it

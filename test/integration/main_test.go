@@ -32,6 +32,7 @@ const (
 	untrusted   = "untrusted"    // containerd's own name: it runs pods that an annotation calls so
 	elsewhere   = "elsewhere"    // pods have another network than all others
 	policed     = "policed"      // pods have a network with policies
+	recommended = "recommended"  // config.toml is the one in deploy/
 )
 
 // The networks of the last two.
@@ -53,6 +54,10 @@ func shimPath() string {
 }
 
 func TestMain(m *testing.M) {
+	deploy, err := filepath.Abs("../../deploy/config.toml")
+	if err != nil {
+		panic(err)
+	}
 	testutil.Main(m, node.Options{Handlers: []node.Handler{
 		{Name: malformed, Raw: true, Config: "[storage]\nworker = = 1\n"},
 		{Name: unknownKey, Raw: true, Config: "[storage]\nmax_worker = 3\n"},
@@ -71,5 +76,6 @@ func TestMain(m *testing.M) {
 		{Name: policed, Config: "deadline_margin = \"1s\"\n", Network: &withPolicies},
 		{Name: noRunsc, Raw: true, Config: "binary_name = \"runsc-elsewhere\"\n"},
 		{Name: byPath, Path: shimPath()},
+		{Name: recommended, ConfigPath: deploy},
 	}})
 }

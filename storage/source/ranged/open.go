@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"mime"
+	"net"
 	"net/http"
 	"net/url"
 	"path"
@@ -34,7 +35,8 @@ func (c *Client) Open(ctx context.Context, u *url.URL, condition string, o sourc
 	if o.Validator != "" && (ranged || condition == "If-Match") {
 		header[condition] = []string{o.Validator}
 	}
-	resp, err := c.Do(ctx, http.MethodGet, u, header) //nolint:bodyclose // the reply has it
+	var over net.Conn
+	resp, err := c.Do(traced(ctx, &over), http.MethodGet, u, header) //nolint:bodyclose // the reply has it
 	if err != nil {
 		return nil, err
 	}
@@ -42,6 +44,9 @@ func (c *Client) Open(ctx context.Context, u *url.URL, condition string, o sourc
 	if err != nil {
 		drain(resp.Body)
 		return nil, err
+	}
+	if b, ok := r.Body.(*body); ok {
+		b.conn = pourable(over, resp)
 	}
 	return r, nil
 }
@@ -162,6 +167,9 @@ type body struct {
 	ctx context.Context
 	url *url.URL
 	in  io.ReadCloser
+
+	conn *conn    // nil where nothing can be poured
+	to   *pouring // nil until something is
 }
 
 func (b *body) Read(p []byte) (int, error) {
@@ -172,4 +180,9 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func (b *body) Close() error { return b.in.Close() }
+func (b *body) Close() error {
+	if b.to != nil {
+		b.to.pipe.close()
+	}
+	return b.in.Close()
+}

@@ -70,9 +70,6 @@ func (p *proxy) pick(r *http.Request) (*url.URL, error) {
 	return to, p.guard.checkHost(host)
 }
 
-// dial is http.Transport's DialContext.
-type dial func(ctx context.Context, network, address string) (net.Conn, error)
-
 // dialer reaches the proxy, which is the node's own choice wherever it stands,
 // and otherwise what may be dialled.
 func (p *proxy) dialer(guarded dial) dial {

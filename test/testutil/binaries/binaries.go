@@ -11,6 +11,7 @@ package binaries
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -120,7 +121,10 @@ func absent(dir string, names ...string) []string {
 // Build brings bin/test up to date. Test packages that start at the same time
 // build one after the other. A machine without Go, as that of test/cgroup2, got
 // bin/test with the tests.
-func Build() error {
+func Build() error { return BuildWith(nil) }
+
+// BuildWith is Build with further packages, by the names of their programs.
+func BuildWith(more map[string]string) error {
 	if _, err := exec.LookPath("go"); err != nil {
 		return nil //nolint:nilerr // see above
 	}
@@ -139,9 +143,10 @@ func Build() error {
 	defer lock.Unlock()
 	packages := map[string]string{
 		Shim: "./cmd/" + Shim, Worker: "./cmd/" + Worker, Workload: "./test/workload", GVisorShim: "./test/gvisorshim",
-		Policy: "./test/policy",
+		Policy:    "./test/policy",
 		BadWorker: "./test/badworker",
 	}
+	maps.Copy(packages, more)
 	var errs []error
 	for name, pkg := range packages {
 		errs = append(errs, build(root, filepath.Join(dir, name), pkg))

@@ -3,6 +3,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -23,16 +24,20 @@ func writeConfig(opts Options) error {
 	if err != nil {
 		return err
 	}
-	if err := linkPlugins(ours, tools); err != nil {
+	if err := linkPlugins(ours, tools, opts.HostPorts); err != nil {
 		return err
 	}
 	type handler struct{ Name, Type, Path, ConfigPath, Network string }
 	data := struct {
-		Dir, LogLevel, PauseImage, Plugins, Network string
-		Handlers                                    []handler
-	}{Dir: Dir, LogLevel: opts.LogLevel, PauseImage: pauseImage, Plugins: pluginDir, Network: mainNetwork.confDir()}
-	if data.LogLevel == "" {
-		data.LogLevel = "info"
+		Dir, LogLevel, PauseImage, Plugins, Network, Default, Mirror string
+		NRI                                                          bool
+		Handlers                                                     []handler
+	}{
+		Dir: Dir, PauseImage: pauseImage, Plugins: pluginDir, Network: mainNetwork.confDir(), Mirror: opts.Mirror, NRI: opts.NRI,
+		LogLevel: cmp.Or(opts.LogLevel, "info"), Default: cmp.Or(opts.Default, Sedna),
+	}
+	if err := writeMirror(opts.Mirror); err != nil {
+		return err
 	}
 	for _, h := range opts.handlers(ours) {
 		data.Handlers = append(data.Handlers, handler{h.Name, h.runtimeType(), h.Path, h.configPath(), h.network().confDir()})
@@ -61,16 +66,30 @@ func writeConfig(opts Options) error {
 // pluginDir has all CNI plugins: containerd 1.7 looks in one folder only.
 const pluginDir = Dir + "/cni-plugins"
 
-func linkPlugins(ours, tools string) error {
+func linkPlugins(ours, tools, hostPorts string) error {
 	if err := os.MkdirAll(pluginDir, 0o755); err != nil {
 		return err
 	}
-	for name, dir := range map[string]string{"bridge": tools, "host-local": tools, "loopback": tools, binaries.Policy: ours} {
+	dirs := map[string]string{"bridge": tools, "host-local": tools, "loopback": tools, binaries.Policy: ours}
+	if hostPorts != "" {
+		dirs[hostPorts] = ours
+	}
+	for name, dir := range dirs {
 		if err := os.Symlink(filepath.Join(dir, name), filepath.Join(pluginDir, name)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// writeMirror makes containerd pull every image, whatever its name, from one
+// registry: containerd docs/hosts.md.
+func writeMirror(address string) error {
+	if address == "" {
+		return nil
+	}
+	text := fmt.Sprintf("server = 'http://%[1]s'\n[host.'http://%[1]s']\n  capabilities = ['pull', 'resolve']\n", address)
+	return writeFile(filepath.Join(Dir, "registry", "_default", "hosts.toml"), text)
 }
 
 // Configure replaces what a handler's config.toml says beyond the paths, for

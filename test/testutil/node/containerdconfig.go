@@ -98,10 +98,17 @@ const configV3CRI = `
 [plugins.'io.containerd.internal.v1.opt']
   path = '{{.Dir}}/opt'
 [plugins.'io.containerd.nri.v1.nri']
-  disable = true
+  disable = {{not .NRI}}
+  socket_path = '{{.Dir}}/nri.sock'
+  plugin_path = '{{.Dir}}/nri/plugins'
+  plugin_config_path = '{{.Dir}}/nri/conf.d'
 
 [plugins.'io.containerd.cri.v1.images']
   snapshotter = 'overlayfs'
+{{- if .Mirror}}
+  [plugins.'io.containerd.cri.v1.images'.registry]
+    config_path = '{{.Dir}}/registry'
+{{- end}}
   [plugins.'io.containerd.cri.v1.images'.pinned_images]
     sandbox = '{{.PauseImage}}'
 
@@ -112,7 +119,7 @@ const configV3CRI = `
     bin_dirs = ['{{.Plugins}}']
     conf_dir = '{{.Network}}'
   [plugins.'io.containerd.cri.v1.runtime'.containerd]
-    default_runtime_name = 'sedna'
+    default_runtime_name = '{{.Default}}'
 {{range .Handlers}}
     [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.'{{.Name}}']
       runtime_type = '{{.Type}}'
@@ -151,7 +158,7 @@ disabled_plugins = [
     conf_dir = '{{.Network}}'
   [plugins.'io.containerd.grpc.v1.cri'.containerd]
     snapshotter = 'overlayfs'
-    default_runtime_name = 'sedna'
+    default_runtime_name = '{{.Default}}'
 {{range .Handlers}}
     [plugins.'io.containerd.grpc.v1.cri'.containerd.runtimes.'{{.Name}}']
       runtime_type = '{{.Type}}'

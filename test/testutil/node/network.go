@@ -92,9 +92,16 @@ func (w Network) remove() error {
 	return nil
 }
 
+// hostPorts is a chained plugin that hears of pods' host ports.
+const hostPorts = `{"type": %q, "capabilities": {"portMappings": true}}`
+
 // networks are the node's own and those of the test.
 func (o Options) networks() []Network {
-	all := []Network{mainNetwork}
+	first := mainNetwork
+	if o.HostPorts != "" {
+		first.Chained = fmt.Sprintf(hostPorts, o.HostPorts)
+	}
+	all := []Network{first}
 	for _, h := range o.Handlers {
 		if h.Network != nil {
 			all = append(all, *h.Network)

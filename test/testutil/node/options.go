@@ -16,8 +16,11 @@ const (
 
 	pauseImage = "sedna.test/pause:latest"
 	socket     = Dir + "/containerd.sock"
-	StateDir   = Dir + "/state"
-	logFile    = Dir + "/containerd.log"
+	// Endpoint is where containerd serves the CRI.
+	Endpoint  = "unix://" + socket
+	NRISocket = Dir + "/nri.sock"
+	StateDir  = Dir + "/state"
+	logFile   = Dir + "/containerd.log"
 	// ShimSockets is where shims listen, fixed in containerd's shim library,
 	// containerd pkg/shim/util_unix.go:SocketAddress.
 	ShimSockets = "/run/containerd/s"
@@ -44,6 +47,16 @@ type Options struct {
 	Handlers []Handler
 	// LogLevel of containerd, "info" by default.
 	LogLevel string
+	// Default is the handler of pods that name none, Sedna by default.
+	Default string
+	// Mirror is the address of a registry from which all images are pulled; by
+	// default none can be.
+	Mirror string
+	// NRI lets plugins connect to NRISocket.
+	NRI bool
+	// HostPorts names a CNI plugin in the folder of our programs that maps host
+	// ports, "" for none.
+	HostPorts string
 }
 
 // Handler is a runtime handler of containerd.
