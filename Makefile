@@ -11,7 +11,8 @@ MODULE  := github.com/sedna-io/containerd-shim-sedna
 LDFLAGS := -s -w -X $(MODULE)/internal/version.Version=$(VERSION)
 GOBUILD := CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)'
 
-# One folder below test/tools for each foreign program, with a go.mod of its own.
+# One folder below test/tools for each foreign program, with a go.mod of its own. Kubernetes is
+# built by `make e2e` alone: it takes longer than all the others.
 TOOLS := runsc containerd crictl cni versitygw
 # Other versions of containerd that the shim is tested on.
 CONTAINERDS := 1.7 2.1
@@ -20,6 +21,7 @@ STAMP  = bin/tools/.$(1).stamp
 PREFIX ?= /usr/local
 TEST   ?= ./...
 FUZZTIME ?= 30s
+E2EFLAGS ?=
 
 .PHONY: help
 help: ## List the targets
@@ -44,7 +46,6 @@ bin/tools/.%.stamp: test/tools/%/go.mod test/tools/%/go.sum test/tools/build
 bin/tools/busybox: test/conformance/busybox
 	@test/conformance/busybox $@
 
-# What `make conformance` runs, and how long it may take.
 CONFORMANCE = go test ./test/conformance -count=1 -timeout 30m -v
 
 .PHONY: conformance
@@ -55,7 +56,7 @@ conformance: build tools $(call STAMP,critest) bin/tools/busybox ## Run the CRI'
 conformance-update: build tools $(call STAMP,critest) bin/tools/busybox ## Run it with ours and with gVisor's own shim, and write the table anew
 	$(CONFORMANCE) -run Critest -shim runsc -update
 	$(CONFORMANCE) -run Critest -shim sedna -update
-	go test ./test/conformance -update
+	go test ./test/conformance -count=1 -update
 
 .PHONY: demo
 demo: build tools ## Start a pod with its model on real parts, and show it
@@ -65,8 +66,12 @@ demo: build tools ## Start a pod with its model on real parts, and show it
 test: build tools ## Run all tests; those that need root say so when they skip
 	go test -timeout 20m $(TEST)
 
+.PHONY: e2e
+e2e: tools $(call STAMP,kubernetes) ## Run the tests on a real Kubernetes, which is built once (E2EFLAGS='-run Job -v')
+	cd test/e2e && go test -count=1 -timeout 25m $(E2EFLAGS) ./...
+
 .PHONY: test-cgroup2
-test-cgroup2: ## Run the worker's tests on control groups of version 2, in a small emulated machine
+test-cgroup2: tools ## Run the worker's tests and a pod on control groups of version 2, in a small emulated machine
 	test/cgroup2/run bin/vm
 
 .PHONY: tools-containerd
@@ -112,6 +117,7 @@ lint: $(call STAMP,golangci-lint) ## Check format and style
 	@out=$$(bin/tools/gofumpt -l cmd internal shim storage volumes test); \
 	  if [ -n "$$out" ]; then echo "gofumpt would change:" $$out; exit 1; fi
 	bin/tools/golangci-lint run
+	cd test/e2e && ../../bin/tools/golangci-lint run
 
 .PHONY: fmt
 fmt: $(call STAMP,golangci-lint) ## Format the code

@@ -41,11 +41,20 @@ func EndWithStart() {
 	if n != 1 {
 		exit()
 	}
+	endWithBundle()
 	go func() {
 		if !awaitUse(firstCreate, bundleGone, time.Second, unusedTime) {
 			exit()
 		}
 	}()
+}
+
+// endWithBundle ends the process while it comes up, if its bundle is gone:
+// containerd's library would end it too, and leave the socket.
+func endWithBundle() {
+	if listening != "" && bundleGone() {
+		exit()
+	}
 }
 
 // exit ends the process as far as a file system that hangs lets it.

@@ -44,6 +44,7 @@ func Register() {
 // newService wraps gVisor's redirector, which does Shutdown whole; the service
 // below it only says whether containers are left.
 func newService(ctx context.Context, events containerdshim.Publisher, stop shutdown.Service) (*Service, error) {
+	defer endWithBundle()
 	next, err := gvisorshim.NewShimRedirector(ctx, events, stop)
 	if err != nil {
 		return nil, err

@@ -20,9 +20,9 @@ import (
 // emptyFile in a container's bundle is what it sees in place of a masked file.
 const emptyFile = "sedna-empty"
 
-// protect makes mounts of the container's masked and read-only paths. gVisor's
-// service mounts the root file system only after us: to know what is at a path
-// it is mounted here too, for that moment, and only if there's a path to look at.
+// protect makes mounts of the container's masked and read-only paths. To know what
+// is at a path it mounts the root file system in place of gVisor's service, which
+// otherwise comes too late for that, and only if there's a path to look at.
 func protect(r *taskapi.CreateTaskRequest, b *bundle.Bundle) (notes []string, err error) {
 	if !volumes.WantsProtection(b.Spec) {
 		return nil, nil
@@ -31,53 +31,53 @@ func protect(r *taskapi.CreateTaskRequest, b *bundle.Bundle) (notes []string, er
 	if err := os.WriteFile(empty, nil, 0o444); err != nil {
 		return nil, fmt.Errorf("make the file that masks others: %w", err)
 	}
-	root, err := mountRootFS(r, b)
+	root, err := openRootFS(r, b)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, root.close()) }()
+	defer root.dir.Close()
 	return volumes.Protect(b.Spec, root, empty)
 }
 
 // rootFS is a root file system that is held open.
 type rootFS struct {
-	dir     *os.File
-	path    string
-	mounted bool
+	dir  *os.File
+	path string
 }
 
-// mountRootFS mounts the container's root file system where gVisor's service is
-// going to: gvisor pkg/shim/v1/runsc/container.go:NewContainer.
-func mountRootFS(r *taskapi.CreateTaskRequest, b *bundle.Bundle) (*rootFS, error) {
-	root := &rootFS{path: filepath.Join(b.Dir, "rootfs")}
+// openRootFS opens the container's root file system, mounted where gVisor's
+// service would do it (gvisor pkg/shim/v1/runsc/container.go:NewContainer) and
+// unmounts it at the end. There's nothing left to mount for it in r then: a
+// second mount of the same snapshot can be refused (overlayfs' volatile).
+func openRootFS(r *taskapi.CreateTaskRequest, b *bundle.Bundle) (*rootFS, error) {
+	path := rootFSDir(r.Bundle)
 	if len(r.Rootfs) == 0 && b.Spec.Root != nil && filepath.IsAbs(b.Spec.Root.Path) {
-		root.path = b.Spec.Root.Path // ctr run --rootfs
+		path = b.Spec.Root.Path // ctr run --rootfs
 	}
-	if err := os.Mkdir(root.path, 0o711); err != nil && !errors.Is(err, os.ErrExist) {
+	if err := os.Mkdir(path, 0o711); err != nil && !errors.Is(err, os.ErrExist) {
 		return nil, fmt.Errorf("make the folder of the root file system: %w", err)
 	}
-	for _, each := range r.Rootfs {
-		m := mount.Mount{Type: each.Type, Source: each.Source, Target: each.Target, Options: each.Options}
-		if err := m.Mount(root.path); err != nil {
-			return nil, errors.Join(fmt.Errorf("mount the root file system: %w", err), root.close())
+	for len(r.Rootfs) > 0 {
+		next := r.Rootfs[0]
+		m := mount.Mount{Type: next.Type, Source: next.Source, Options: next.Options}
+		if err := m.Mount(path); err != nil {
+			return nil, fmt.Errorf("mount the root file system: %w", err)
 		}
-		root.mounted = true
+		r.Rootfs = r.Rootfs[1:]
 	}
-	var err error
-	if root.dir, err = os.Open(root.path); err != nil {
-		return nil, errors.Join(fmt.Errorf("open the root file system: %w", err), root.close())
+	dir, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("open the root file system: %w", err)
 	}
-	return root, nil
+	return &rootFS{dir: dir, path: path}, nil
 }
 
-func (r *rootFS) close() error {
-	if r.dir != nil {
-		_ = r.dir.Close()
-	}
-	if !r.mounted {
-		return nil
-	}
-	if err := mount.UnmountAll(r.path, 0); err != nil {
+func rootFSDir(bundle string) string { return filepath.Join(bundle, "rootfs") }
+
+// unmountRootFS takes back what openRootFS may have mounted for a container that
+// gVisor's service never heard of.
+func unmountRootFS(bundle string) error {
+	if err := mount.UnmountAll(rootFSDir(bundle), 0); err != nil {
 		return fmt.Errorf("unmount the root file system: %w", err)
 	}
 	return nil

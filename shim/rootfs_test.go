@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	taskapi "github.com/containerd/containerd/api/runtime/task/v2"
+	"github.com/containerd/containerd/api/types"
 	specs "github.com/opencontainers/runtime-spec/specs-go"
 
 	"github.com/sedna-io/containerd-shim-sedna/shim/bundle"
@@ -34,11 +35,11 @@ func TestLinksOfAnImageStayInside(t *testing.T) {
 			t.Fatal(step)
 		}
 	}
-	root, err := mountRootFS(&taskapi.CreateTaskRequest{}, &bundle.Bundle{Dir: dir, Spec: &specs.Spec{}})
+	root, err := openRootFS(&taskapi.CreateTaskRequest{Bundle: dir}, &bundle.Bundle{Dir: dir, Spec: &specs.Spec{}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = root.close() }()
+	defer root.dir.Close()
 	for path, want := range map[string]volumes.Found{
 		"/bin/ls":   {Path: "/usr/bin/ls", Host: filepath.Join(dir, "rootfs/usr/bin/ls")},
 		"/bin":      {Path: "/usr/bin", Host: filepath.Join(dir, "rootfs/usr/bin"), Dir: true},
@@ -57,5 +58,35 @@ func TestLinksOfAnImageStayInside(t *testing.T) {
 	}
 	if _, err := root.Lookup("/loop"); err == nil {
 		t.Error("an endless link leads somewhere")
+	}
+}
+
+func TestRootFileSystemIsMountedOnceAndTakenBackAfterAFailure(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("mounts need root")
+	}
+	image, dir := t.TempDir(), t.TempDir()
+	if err := os.WriteFile(filepath.Join(image, "file"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unmountRootFS(dir) })
+	r := &taskapi.CreateTaskRequest{Bundle: dir, Rootfs: []*types.Mount{{Type: "bind", Source: image, Options: []string{"rbind", "ro"}}}}
+	root, err := openRootFS(r, &bundle.Bundle{Dir: dir, Spec: &specs.Spec{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := root.Lookup("/file")
+	if want := (volumes.Found{Path: "/file", Host: filepath.Join(dir, "rootfs", "file")}); err != nil || got != want {
+		t.Errorf("found %+v, %v", got, err)
+	}
+	root.dir.Close()
+	if len(r.Rootfs) > 0 {
+		t.Errorf("gVisor's service would mount %v once more", r.Rootfs)
+	}
+	if err := unmountRootFS(dir); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := os.ReadDir(filepath.Join(dir, "rootfs")); err != nil || len(left) > 0 {
+		t.Errorf("it is still mounted: %v, %v", left, err)
 	}
 }

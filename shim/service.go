@@ -66,6 +66,9 @@ func (s *Service) Create(ctx context.Context, r *taskapi.CreateTaskRequest) (*ta
 	if err != nil {
 		err = explain(createCtx, err)
 		log.G(ctx).WithError(err).WithField("id", r.ID).Error("prepare the bundle")
+		if err := unmountRootFS(r.Bundle); err != nil {
+			log.G(ctx).WithError(err).WithField("id", r.ID).Error("clean up after a failed Create")
+		}
 		s.leaveSoon(ctx, r.ID)
 		return nil, toGRPC(err)
 	}

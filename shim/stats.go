@@ -86,7 +86,9 @@ func (m measured) answer(resp *taskapi.StatsResponse, failed error, exited func(
 	var err error
 	switch {
 	case failed == nil:
-		metrics, err = typeurl.UnmarshalAny(resp.Stats)
+		if metrics, err = typeurl.UnmarshalAny(resp.Stats); err != nil {
+			return resp.Stats, nil //nolint:nilerr // metrics of a form that we don't know are still metrics
+		}
 	case !exited():
 		return nil, failed
 	case m.last == nil:

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 
@@ -39,8 +40,8 @@ type outcome struct {
 	took                 time.Duration
 }
 
-// critest runs the suite, or the specs that focus matches, on a node.
-func critest(ctx context.Context, focus string, output *os.File) ([]outcome, error) {
+// critest runs the suite, or the specs that one of focus matches, on a node.
+func critest(ctx context.Context, focus []string, output *os.File) ([]outcome, error) {
 	_, tools, err := binaries.Dirs()
 	if err != nil {
 		return nil, err
@@ -53,8 +54,8 @@ func critest(ctx context.Context, focus string, output *os.File) ([]outcome, err
 		"-runtime-endpoint", node.Endpoint, "-nri-socket", node.NRISocket,
 		"-ginkgo.no-color", "-ginkgo.json-report", report, "-ginkgo.skip", unmakeable,
 	}
-	if focus != "" {
-		args = append(args, "-ginkgo.focus", focus)
+	for _, each := range focus {
+		args = append(args, "-ginkgo.focus", each)
 	}
 	cmd := exec.CommandContext(ctx, filepath.Join(tools, "critest"), args...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(unix.SIGTERM) } // it still writes its report
@@ -88,6 +89,9 @@ func (s spec) name() string {
 	}
 	return strings.Join(parts, " > ")
 }
+
+// exactly is the focus that matches the spec of a name.
+func exactly(name string) string { return regexp.QuoteMeta(strings.ReplaceAll(name, " > ", " ")) + "$" }
 
 func readReport(file string) ([]outcome, error) {
 	data, err := os.ReadFile(file)

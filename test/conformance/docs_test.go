@@ -22,21 +22,21 @@ func render(rows []row) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "\n| | ours | gVisor's shim |\n|---|---|---|\n")
 	for _, state := range []string{pass, fail, skip, racy} {
-		fmt.Fprintf(&out, "| %s | %d | %d |\n", state, tally(rows, "sedna", state), tally(rows, "runsc", state))
+		fmt.Fprintf(&out, "| %s | %d | %d |\n", cell(state), tally(rows, "sedna", state), tally(rows, "runsc", state))
 	}
 	fmt.Fprintf(&out, "\n| spec | ours | gVisor's shim | why |\n|---|---|---|---|\n")
 	for _, r := range rows {
 		if r.why != "" {
-			cells := []string{strings.TrimPrefix(r.spec, "[k8s.io] "), r.result["sedna"], r.result["runsc"], r.why}
-			for i := range cells {
-				cells[i] = strings.ReplaceAll(cells[i], "|", " or ")
-			}
-			fmt.Fprintf(&out, "| %s |\n", strings.Join(cells, " | "))
+			fmt.Fprintf(&out, "| %s | %s | %s | %s |\n",
+				cell(strings.TrimPrefix(r.spec, "[k8s.io] ")), cell(r.result["sedna"]), cell(r.result["runsc"]), cell(r.why))
 		}
 	}
 	out.WriteString("\n")
 	return out.String()
 }
+
+// cell is text that can stand in a cell.
+func cell(text string) string { return strings.ReplaceAll(text, "|", " or ") }
 
 // racy is the result of specs that a race decides.
 const racy = pass + "|" + skip

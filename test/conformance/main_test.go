@@ -7,6 +7,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -23,8 +24,17 @@ var (
 	logTo  = flag.String("critest-log", "", "append critest's output to this file")
 )
 
-// recommended is the handler of ours, as operators are told to set it up.
-const recommended = "recommended"
+// The handlers: ours as operators are told to set it up, and gVisor's own shim.
+const (
+	recommended = "recommended"
+	peer        = "peer"
+)
+
+// withHostPorts is the network of their pods.
+var withHostPorts = node.Network{
+	Bridge: "sedna3", Address: "10.92.0.1",
+	Chained: `{"type": "hostport", "capabilities": {"portMappings": true}}`,
+}
 
 func TestMain(m *testing.M) {
 	flag.Parse()
@@ -40,7 +50,7 @@ func TestMain(m *testing.M) {
 }
 
 // handlers are containerd's handlers by the shim's name.
-var handlers = map[string]string{"sedna": recommended, "runsc": node.Runsc}
+var handlers = map[string]string{"sedna": recommended, "runsc": peer}
 
 func TestCritestEndsAsTheTableSays(t *testing.T) {
 	if *shim == "" {
@@ -56,21 +66,55 @@ func TestCritestEndsAsTheTableSays(t *testing.T) {
 	n := startNode(t, handler)
 	ctx, cancel := context.WithTimeout(context.Background(), 25*time.Minute)
 	defer cancel()
+	outcomes := runCritest(ctx, t)
+	t.Logf("containerd could not get metrics of a task %d times", strings.Count(n.Log(0, 1<<20), "failed to get metrics"))
+	checkLeftovers(ctx, t, n)
+	judge(t, outcomes)
+}
+
+// runCritest runs what was asked for. A spec that ends worse than it should gets
+// a second chance, and that is told: specs wait for seconds only, which is too
+// short on a machine that has a lot else to do.
+func runCritest(ctx context.Context, t *testing.T) []outcome {
+	t.Helper()
+	var asked []string
+	if *focus != "" {
+		asked = []string{*focus}
+	}
+	log := output(t)
 	began := time.Now()
-	outcomes, err := critest(ctx, *focus, output(t))
+	outcomes, err := critest(ctx, asked, log)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("critest with %s took %v: %s", *shim, time.Since(began).Round(time.Second), count(outcomes))
-	t.Logf("containerd could not get metrics of a task %d times", strings.Count(n.Log(0, 1<<20), "failed to get metrics"))
-	checkLeftovers(ctx, t, n)
-	judge(t, outcomes)
+	names := disappointing(tableOrNone(t), outcomes)
+	if len(names) == 0 {
+		return outcomes
+	}
+	again := make([]string, 0, len(names))
+	for _, o := range outcomes {
+		if slices.Contains(names, o.spec) {
+			again = append(again, exactly(o.spec))
+			t.Logf("%s: %s after %v, once more: %s", o.spec, o.state, o.took, o.message)
+		}
+	}
+	second, err := critest(ctx, again, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	outcomes = slices.DeleteFunc(outcomes, func(o outcome) bool { return slices.Contains(names, o.spec) })
+	return append(outcomes, second...)
 }
 
 // startNode starts a node whose pods run with a handler, and ends it.
 func startNode(t *testing.T, handler string) *node.Node {
 	t.Helper()
 	root, err := binaries.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours, _, err := binaries.Dirs()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,8 +126,11 @@ func startNode(t *testing.T, handler string) *node.Node {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	n, err := node.Start(ctx, node.Options{
-		Default: handler, Mirror: served.address, NRI: true, HostPorts: "hostport",
-		Handlers: []node.Handler{{Name: recommended, ConfigPath: filepath.Join(root, "deploy", "config.toml")}},
+		Default: handler, Mirror: served.address, NRI: true, Plugins: []string{"hostport"},
+		Handlers: []node.Handler{
+			{Name: recommended, ConfigPath: filepath.Join(root, "deploy", "config.toml"), Network: &withHostPorts},
+			{Name: peer, Type: "io.containerd.runsc.v1", Path: filepath.Join(ours, binaries.GVisorShim), Raw: true, Network: &withHostPorts},
+		},
 	})
 	if err != nil {
 		t.Fatal(err)

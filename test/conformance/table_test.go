@@ -74,13 +74,31 @@ func byName(outcomes []outcome) map[string]outcome {
 	return found
 }
 
-// judge compares a run with the table, or updates it.
-func judge(t *testing.T, outcomes []outcome) {
+// tableOrNone reads the table, which may be missing when it's to be written.
+func tableOrNone(t *testing.T) []row {
 	t.Helper()
 	rows, err := readTable()
 	if err != nil && (!os.IsNotExist(err) || !*update) {
 		t.Fatal(err)
 	}
+	return rows
+}
+
+// disappointing lists the specs of a run that ended worse than the table says.
+func disappointing(rows []row, outcomes []outcome) (names []string) {
+	found := byName(outcomes)
+	for _, r := range rows {
+		if o, ran := found[r.spec]; ran && worse(o.state, r.result[*shim]) {
+			names = append(names, r.spec)
+		}
+	}
+	return names
+}
+
+// judge compares a run with the table, or updates it.
+func judge(t *testing.T, outcomes []outcome) {
+	t.Helper()
+	rows := tableOrNone(t)
 	found := byName(outcomes)
 	if *update {
 		if err := writeTable(merge(rows, found)); err != nil {

@@ -9,10 +9,6 @@ import (
 	"testing"
 	"time"
 
-	taskapi "github.com/containerd/containerd/api/runtime/task/v2"
-	"github.com/containerd/containerd/v2/pkg/namespaces"
-	"github.com/containerd/errdefs"
-	"github.com/containerd/errdefs/pkg/errgrpc"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/sedna-io/containerd-shim-sedna/test/testutil"
@@ -40,42 +36,6 @@ func hangs(t *testing.T, dir string, takes bool) (release func()) {
 	}
 	t.Cleanup(release)
 	return release
-}
-
-// answer is how soon everything but Create has to answer, on a busy machine too.
-const answer = time.Second
-
-// answers checks that a call of the shim takes no longer.
-func answers(t *testing.T, name string, call func(ctx context.Context) error) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(namespaces.WithNamespace(context.Background(), "k8s.io"), 10*time.Second)
-	defer cancel()
-	began := time.Now()
-	err := errgrpc.ToNative(call(ctx))
-	took := time.Since(began)
-	if took > answer {
-		t.Errorf("%s answered after %s: %v", name, took, err)
-	}
-	if err != nil && !errdefs.IsNotFound(err) { // there's no such container yet
-		t.Errorf("%s: %v", name, err)
-	}
-}
-
-// asksAround sends all calls that end nothing.
-func asksAround(t *testing.T, shim taskapi.TaskService, id string) {
-	t.Helper()
-	answers(t, "State", func(ctx context.Context) error {
-		_, err := shim.State(ctx, &taskapi.StateRequest{ID: id})
-		return err
-	})
-	answers(t, "Pids", func(ctx context.Context) error {
-		_, err := shim.Pids(ctx, &taskapi.PidsRequest{ID: id})
-		return err
-	})
-	answers(t, "Connect", func(ctx context.Context) error {
-		_, err := shim.Connect(ctx, &taskapi.ConnectRequest{ID: id})
-		return err
-	})
 }
 
 // The pod's volume is on a file system that doesn't answer: its Create fails in

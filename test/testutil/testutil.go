@@ -99,6 +99,15 @@ func (n TestNode) Configure(t testing.TB, handler, config string) {
 	}
 }
 
+// ConfigureFirst writes the config.toml of a handler with keys of the top level,
+// see node.Node.ConfigureFirst.
+func (n TestNode) ConfigureFirst(t testing.TB, handler, config string) {
+	t.Helper()
+	if err := n.Node.ConfigureFirst(handler, config); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // checkAfter runs after all other cleanups of the test.
 func checkAfter(t testing.TB, n *node.Node, since int64) {
 	if err := n.CheckLeftovers(context.Background()); err != nil {

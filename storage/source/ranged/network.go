@@ -40,6 +40,9 @@ type Network struct {
 	pool  int
 	// Retry is how the sources' own requests are tried again.
 	Retry source.Retry
+	// Ahead bounds what a connection brings before it is read, bytes; 0 for the
+	// kernel's own idea. It holds for connections to come.
+	Ahead int64
 
 	mu         sync.Mutex
 	transports map[trust]*transports // by whom they trust; guarded by mu
@@ -118,7 +121,7 @@ func (n *Network) newTransport(c *tls.Config) *http.Transport {
 		MaxResponseHeaderBytes: maxHeader,
 		Protocols:              new(http.Protocols),
 	}
-	d := n.guard.dialer()
+	d := n.dialer()
 	if n.proxy != nil {
 		t.Proxy, d = n.proxy.pick, n.proxy.dialer(d)
 	}

@@ -59,18 +59,21 @@ func folder(tools, version string) string {
 	return filepath.Join(tools, "containerd-"+version)
 }
 
-// Root is the folder of this repository: the nearest one upwards with a go.mod.
+// module is this repository's; test/e2e and the tools have modules of their own.
+const module = "module github.com/sedna-io/containerd-shim-sedna\n"
+
+// Root is the folder of this repository: the nearest one upwards with its go.mod.
 func Root() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
 		return "", err
 	}
 	for at := dir; ; at = filepath.Dir(at) {
-		if _, err := os.Stat(filepath.Join(at, "go.mod")); err == nil {
+		if text, err := os.ReadFile(filepath.Join(at, "go.mod")); err == nil && strings.HasPrefix(string(text), module) {
 			return at, nil
 		}
 		if at == filepath.Dir(at) {
-			return "", fmt.Errorf("no go.mod at or above %s", dir)
+			return "", fmt.Errorf("no go.mod of this repository at or above %s", dir)
 		}
 	}
 }

@@ -18,16 +18,16 @@ import (
 // podCgroup is the pod's cgroup as kubelet's cgroupfs driver names it.
 func podCgroup(uid string) string { return filepath.Join(isolate.Cgroup(), "pod"+uid) }
 
-// makeCgroup makes the pod's cgroup in every hierarchy, as kubelet does before
+// MakeCgroup makes a cgroup in every hierarchy, as kubelet does for a pod before
 // it asks for the sandbox.
-func makeCgroup(uid string) error {
+func MakeCgroup(path string) error {
 	for _, hierarchy := range isolate.Hierarchies() {
 		dir := hierarchy
-		for _, part := range strings.Split(strings.TrimPrefix(podCgroup(uid), "/"), "/") {
+		for _, part := range strings.Split(strings.TrimPrefix(path, "/"), "/") {
 			parent := dir
 			dir = filepath.Join(dir, part)
 			if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
-				return fmt.Errorf("make pod cgroup: %w", err)
+				return fmt.Errorf("make cgroup: %w", err)
 			}
 			if err := errors.Join(inheritCpuset(parent, dir), delegate(parent)); err != nil {
 				return err

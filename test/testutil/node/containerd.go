@@ -5,7 +5,9 @@ package node
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,23 +26,24 @@ func writeConfig(opts Options) error {
 	if err != nil {
 		return err
 	}
-	if err := linkPlugins(ours, tools, opts.HostPorts); err != nil {
+	if err := linkPlugins(ours, tools, opts.Plugins); err != nil {
 		return err
 	}
-	type handler struct{ Name, Type, Path, ConfigPath, Network string }
+	type handler struct{ Name, Type, Path, Sandboxer, ConfigPath, Network string }
 	data := struct {
 		Dir, LogLevel, PauseImage, Plugins, Network, Default, Mirror string
+		Imports                                                      []string
 		NRI                                                          bool
 		Handlers                                                     []handler
 	}{
-		Dir: Dir, PauseImage: pauseImage, Plugins: pluginDir, Network: mainNetwork.confDir(), Mirror: opts.Mirror, NRI: opts.NRI,
+		Dir: Dir, PauseImage: pauseImage, Plugins: pluginDir, Network: mainNetwork.confDir(), Mirror: opts.Mirror, NRI: opts.NRI, Imports: opts.Imports,
 		LogLevel: cmp.Or(opts.LogLevel, "info"), Default: cmp.Or(opts.Default, Sedna),
 	}
 	if err := writeMirror(opts.Mirror); err != nil {
 		return err
 	}
 	for _, h := range opts.handlers(ours) {
-		data.Handlers = append(data.Handlers, handler{h.Name, h.runtimeType(), h.Path, h.configPath(), h.network().confDir()})
+		data.Handlers = append(data.Handlers, handler{h.Name, h.runtimeType(), h.Path, h.Sandboxer, h.configPath(), h.network().confDir()})
 		if h.ConfigPath != "" {
 			continue
 		}
@@ -66,16 +69,17 @@ func writeConfig(opts Options) error {
 // pluginDir has all CNI plugins: containerd 1.7 looks in one folder only.
 const pluginDir = Dir + "/cni-plugins"
 
-func linkPlugins(ours, tools, hostPorts string) error {
+func linkPlugins(ours, tools string, more []string) error {
 	if err := os.MkdirAll(pluginDir, 0o755); err != nil {
 		return err
 	}
-	dirs := map[string]string{"bridge": tools, "host-local": tools, "loopback": tools, binaries.Policy: ours}
-	if hostPorts != "" {
-		dirs[hostPorts] = ours
+	plugins := map[string]string{"bridge": tools, "host-local": tools, "loopback": tools, binaries.Policy: ours}
+	for _, name := range more {
+		plugins[name] = ours
 	}
-	for name, dir := range dirs {
-		if err := os.Symlink(filepath.Join(dir, name), filepath.Join(pluginDir, name)); err != nil {
+	for name, dir := range plugins {
+		err := os.Symlink(filepath.Join(dir, name), filepath.Join(pluginDir, name))
+		if err != nil && !errors.Is(err, fs.ErrExist) { // as after an upgrade of containerd
 			return err
 		}
 	}
@@ -97,6 +101,13 @@ func writeMirror(address string) error {
 func (n *Node) Configure(handler, config string) error {
 	h := Handler{Name: handler, Config: config}
 	return writeFile(h.configPath(), h.config())
+}
+
+// ConfigureFirst is Configure for keys of the top level, which come before the
+// paths.
+func (n *Node) ConfigureFirst(handler, config string) error {
+	h := Handler{Name: handler}
+	return writeFile(h.configPath(), config+h.config())
 }
 
 // startContainerd starts the daemon; it isn't ready yet.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"path/filepath"
+	"slices"
 
 	"github.com/vishvananda/netlink"
 )
@@ -92,18 +93,11 @@ func (w Network) remove() error {
 	return nil
 }
 
-// hostPorts is a chained plugin that hears of pods' host ports.
-const hostPorts = `{"type": %q, "capabilities": {"portMappings": true}}`
-
 // networks are the node's own and those of the test.
 func (o Options) networks() []Network {
-	first := mainNetwork
-	if o.HostPorts != "" {
-		first.Chained = fmt.Sprintf(hostPorts, o.HostPorts)
-	}
-	all := []Network{first}
+	all := []Network{mainNetwork}
 	for _, h := range o.Handlers {
-		if h.Network != nil {
+		if h.Network != nil && !slices.Contains(all, *h.Network) { // handlers may share one
 			all = append(all, *h.Network)
 		}
 	}

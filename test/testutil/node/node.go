@@ -82,6 +82,11 @@ func (n *Node) start(ctx context.Context, opts Options) error {
 		return err
 	}
 	n.ImagesAfter = time.Since(began)
+	return n.TakeBaseline()
+}
+
+// TakeBaseline says that what is there now belongs to the node: it is no leftover.
+func (n *Node) TakeBaseline() (err error) {
 	n.before, err = takeBaseline()
 	return err
 }

@@ -80,7 +80,7 @@ func (p *Pod) prepare() error {
 			return err
 		}
 	}
-	if err := makeCgroup(p.UID); err != nil {
+	if err := MakeCgroup(podCgroup(p.UID)); err != nil {
 		return err
 	}
 	return limitMemory(p.UID, p.Spec.Memory)
