@@ -9,69 +9,108 @@ import (
 
 const (
 	// firstLook is how long a first connection may take to answer, and after that
-	// to show what it brings.
+	// to show what it brings; then how long a second one has to settle.
 	firstLook = 10 * time.Millisecond
-	// ample, in bytes per second, is what it must bring for more to have no point.
+	// secondLook is how long one and two connections are compared.
+	secondLook = 20 * time.Millisecond
+	// ample, in bytes per second, is what one must bring for the network not to be
+	// what is short.
 	ample = 400e6
 )
 
+// stage is how far a look is.
+type stage int
+
+const (
+	unbegun  stage = iota
+	alone          // is the network what is short?
+	one            // what does one bring?
+	settling       // the second begins
+	two            // do two bring more?
+	looked
+)
+
 // look gives the first connection of a large download a moment alone. Where the
-// processor or the disk's file is what is short, more connections would only be in
-// each other's way: a file has one writer at a time. Where it's the network they
-// come a moment later. The zero look has not begun.
+// network is what is short, more of them come at once. Where it isn't, it's this
+// machine: a file has one writer at a time, and the server may want the other core.
+// Then the first is held against two, and more are left to the tuner.
 type look struct {
 	mu     sync.Mutex
-	begun  time.Time // guarded by mu, as the rest
-	answer time.Time
-	bytes  int64 // since then
-	over   bool
+	stage  stage // guarded by mu, as the rest
+	from   time.Time
+	slow   bool // the first answer took long
+	bytes  int64
+	before float64 // what one connection brought
 }
 
 // begin says whether the look begins now. There's one in a run.
 func (l *look) begin(now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.over || !l.begun.IsZero() {
+	if l.stage != unbegun {
 		return false
 	}
-	l.begun = now
+	l.stage, l.from = alone, now
 	return true
 }
 
-// goesOn says whether a connection is being looked at.
+// goesOn says whether connections are being looked at.
 func (l *look) goesOn() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return !l.begun.IsZero() && !l.over
+	return l.stage > unbegun && l.stage < looked
 }
 
-// answered notes the first answer.
+// answered notes an answer; the first is what counts.
 func (l *look) answered(now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.answer.IsZero() {
-		l.answer = now
+	if l.stage == alone && l.bytes == 0 {
+		l.slow = now.Sub(l.from) >= firstLook
+		l.from = now
 	}
 }
 
-// tooFew notes bytes that have come, and says, once, that more connections are
-// wanted.
-func (l *look) tooFew(now time.Time, n int64) bool {
+// next notes bytes that have come, and returns how many connections there are to
+// be from now on; 0 for as many as before.
+func (l *look) next(now time.Time, n int64) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.begun.IsZero() || l.over {
-		return false
+	if l.stage == unbegun || l.stage == looked {
+		return 0
 	}
 	l.bytes += n
-	switch {
-	case l.answer.IsZero():
-		l.over = now.Sub(l.begun) >= firstLook
-		return l.over
-	case l.answer.Sub(l.begun) >= firstLook:
-		l.over = true
-		return true
+	d := now.Sub(l.from)
+	if d < l.takes() && !l.slow {
+		return 0
 	}
-	d := now.Sub(l.answer)
-	l.over = d >= firstLook
-	return l.over && float64(l.bytes) < ample*d.Seconds()
+	rate := float64(l.bytes) / d.Seconds()
+	l.from, l.bytes = now, 0
+	switch l.stage {
+	case alone:
+		if l.slow || rate < ample {
+			l.stage, l.slow = looked, false
+			return firstLimit
+		}
+		l.stage = one
+	case one:
+		l.stage, l.before = settling, rate
+		return 2
+	case settling:
+		l.stage = two
+	case two:
+		l.stage = looked
+		if rate*enough < l.before {
+			return 1
+		}
+	}
+	return 0
+}
+
+// takes is how long a stage does.
+func (l *look) takes() time.Duration {
+	if l.stage == one || l.stage == two {
+		return secondLook
+	}
+	return firstLook
 }

@@ -217,15 +217,16 @@ func (e *engine) moved(n int64) {
 	e.look(n)
 }
 
-// look takes a look at the first connection, and opens the transfers to more if
-// it isn't enough.
+// look takes a look at the first connections, and has the transfers go on with as
+// many as it says.
 func (e *engine) look(n int64) {
-	if !e.tuner.first.tooFew(time.Now(), n) {
+	limit := e.tuner.first.next(time.Now(), n)
+	if limit == 0 {
 		return
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.tuner.few()
+	e.tuner.now.Store(min(limit, e.tuner.max))
 	for _, t := range e.transfers {
 		t.share()
 	}

@@ -78,9 +78,6 @@ func (t *tuner) one() {
 	}
 }
 
-// few gives up on one connection.
-func (t *tuner) few() { t.now.Store(min(firstLimit, t.max)) }
-
 // failed steps back where a server asks for it.
 func (t *tuner) failed(err error) {
 	var e *source.Error
