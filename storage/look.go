@@ -8,49 +8,39 @@ import (
 )
 
 const (
-	// firstLook is how long a first connection may take to answer, and after that
-	// to show what it brings; then how long a second one has to settle.
+	// firstLook is how long the first connections may take to answer, and after
+	// that to show what they bring.
 	firstLook = 10 * time.Millisecond
-	// secondLook is how long one and two connections are compared.
-	secondLook = 20 * time.Millisecond
-	// ample, in bytes per second, is what one must bring for the network not to be
+	// fewWeb and fewS3 are the connections that are looked at. A file has one writer
+	// at a time, so that one connection that is always ready keeps it busy, as a web
+	// server's sendfile does. An S3 service copies and checks what it sends: one
+	// connection gets what one of its cores can do.
+	fewWeb = 1
+	fewS3  = 2
+	// ample, in bytes per second, is what they must bring for the network not to be
 	// what is short.
 	ample = 400e6
 )
 
-// stage is how far a look is.
-type stage int
-
-const (
-	unbegun  stage = iota
-	alone          // is the network what is short?
-	one            // what does one bring?
-	settling       // the second begins
-	two            // do two bring more?
-	looked
-)
-
-// look gives the first connection of a large download a moment alone. Where the
-// network is what is short, more of them come at once. Where it isn't, it's this
-// machine: a file has one writer at a time, and the server may want the other core.
-// Then the first is held against two, and more are left to the tuner.
+// look gives the first connections of a large download a moment to show whether
+// they are enough. Where the network is what is short, more come at once. Where it
+// isn't, this machine is: more would only be in each other's way.
 type look struct {
-	mu     sync.Mutex
-	stage  stage // guarded by mu, as the rest
-	from   time.Time
-	slow   bool // the first answer took long
-	bytes  int64
-	before float64 // what one connection brought
+	mu      sync.Mutex
+	begun   time.Time // guarded by mu, as the rest
+	answer  time.Time
+	bytes   int64 // since then
+	settled bool
 }
 
 // begin says whether the look begins now. There's one in a run.
 func (l *look) begin(now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.stage != unbegun {
+	if !l.begun.IsZero() {
 		return false
 	}
-	l.stage, l.from = alone, now
+	l.begun = now
 	return true
 }
 
@@ -58,59 +48,36 @@ func (l *look) begin(now time.Time) bool {
 func (l *look) goesOn() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.stage > unbegun && l.stage < looked
+	return !l.begun.IsZero() && !l.settled
 }
 
 // answered notes an answer; the first is what counts.
 func (l *look) answered(now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.stage == alone && l.bytes == 0 {
-		l.slow = now.Sub(l.from) >= firstLook
-		l.from = now
+	if l.answer.IsZero() {
+		l.answer = now
 	}
 }
 
-// next notes bytes that have come, and returns how many connections there are to
-// be from now on; 0 for as many as before.
-func (l *look) next(now time.Time, n int64) int64 {
+// tooFew notes bytes that have come, and says, once, that more connections are
+// wanted.
+func (l *look) tooFew(now time.Time, n int64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.stage == unbegun || l.stage == looked {
-		return 0
+	if l.begun.IsZero() || l.settled {
+		return false
 	}
 	l.bytes += n
-	d := now.Sub(l.from)
-	if d < l.takes() && !l.slow {
-		return 0
+	if l.answer.IsZero() {
+		l.settled = now.Sub(l.begun) >= firstLook
+		return l.settled
 	}
-	rate := float64(l.bytes) / d.Seconds()
-	l.from, l.bytes = now, 0
-	switch l.stage {
-	case alone:
-		if l.slow || rate < ample {
-			l.stage, l.slow = looked, false
-			return firstLimit
-		}
-		l.stage = one
-	case one:
-		l.stage, l.before = settling, rate
-		return 2
-	case settling:
-		l.stage = two
-	case two:
-		l.stage = looked
-		if rate*enough < l.before {
-			return 1
-		}
+	if l.answer.Sub(l.begun) >= firstLook {
+		l.settled = true
+		return true
 	}
-	return 0
-}
-
-// takes is how long a stage does.
-func (l *look) takes() time.Duration {
-	if l.stage == one || l.stage == two {
-		return secondLook
-	}
-	return firstLook
+	d := now.Sub(l.answer)
+	l.settled = d >= firstLook
+	return l.settled && float64(l.bytes) < ample*d.Seconds()
 }

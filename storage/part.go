@@ -217,16 +217,15 @@ func (e *engine) moved(n int64) {
 	e.look(n)
 }
 
-// look takes a look at the first connections, and has the transfers go on with as
-// many as it says.
+// look takes a look at the first connections, and opens the transfers to more if
+// they aren't enough.
 func (e *engine) look(n int64) {
-	limit := e.tuner.first.next(time.Now(), n)
-	if limit == 0 {
+	if !e.tuner.first.tooFew(time.Now(), n) {
 		return
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.tuner.now.Store(min(limit, e.tuner.max))
+	e.tuner.now.Store(min(firstLimit, e.tuner.max))
 	for _, t := range e.transfers {
 		t.share()
 	}

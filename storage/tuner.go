@@ -36,8 +36,8 @@ const (
 	late = tick * 5 / 4
 )
 
-// tuner finds how many connections help. A large download has a moment with one,
-// see look. If that isn't enough, it begins with a few and doubles them
+// tuner finds how many connections help. A large download has a moment with one
+// or two, see look. Where they aren't enough, it begins with a few and doubles them
 // every tick up to the most allowed, unless this process is busy enough with
 // those it has, they are fast, or the machine has no time for more: a start that takes its time would be most of a download. Then
 // it finds out whether fewer do as well, and now and then whether more would,
@@ -71,10 +71,11 @@ func (t *tuner) asked() {
 	t.first.answered(time.Now())
 }
 
-// one has a large download begin with one connection, if it's the first of all.
-func (t *tuner) one() {
-	if t.max > 1 && t.score.Load() == 0 && t.first.begin(time.Now()) {
-		t.now.Store(1)
+// beginFew has a large download begin with few connections, if it's the first of
+// all.
+func (t *tuner) beginFew(few int64) {
+	if t.max > few && t.score.Load() == 0 && t.first.begin(time.Now()) {
+		t.now.Store(few)
 	}
 }
 
