@@ -22,7 +22,10 @@ import (
 
 // childEnv makes the test binary a process that fetches the request on its
 // stdin into its folder, to be killed.
-const childEnv = "STORAGE_TEST_CHILD"
+const (
+	childEnv = "STORAGE_TEST_CHILD"
+	pourEnv  = "STORAGE_TEST_POUR" // has the child pour all that it can
+)
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(childEnv); dir != "" {
@@ -33,6 +36,9 @@ func TestMain(m *testing.M) {
 }
 
 func child(dir string) {
+	if os.Getenv(pourEnv) != "" {
+		storage.PourAlways()
+	}
 	var req worker.Request
 	line, _ := bufio.NewReader(os.Stdin).ReadBytes('\n')
 	if err := json.Unmarshal(line, &req); err != nil {
@@ -89,7 +95,7 @@ func TestAKilledFetchGoesOnWhereItWas(t *testing.T) {
 			// of three has to show that nothing else is.
 			var all int64
 			for range 3 {
-				if all = servedInAll(t, data, size*percent/100); all <= size*105/100 {
+				if all = servedInAll(t, t.TempDir(), data, size*percent/100); all <= size*105/100 {
 					return
 				}
 				t.Logf("%d bytes were served in all, of %d", all, size)
@@ -101,7 +107,7 @@ func TestAKilledFetchGoesOnWhereItWas(t *testing.T) {
 
 // servedInAll kills a fetch of data when so much was served, lets another go on,
 // and returns how much the server has served to both.
-func servedInAll(t *testing.T, data []byte, killed int64) int64 {
+func servedInAll(t *testing.T, dir string, data []byte, killed int64) int64 {
 	t.Helper()
 	web := storagetest.NewFiles()
 	web.Put("/f.bin", data)
@@ -109,7 +115,6 @@ func servedInAll(t *testing.T, data []byte, killed int64) int64 {
 	// The server keeps pace with the client, so that what it has served is what
 	// the client has.
 	s.Pace(64 << 10)
-	dir := t.TempDir()
 	req := request(item(t, s.URL+"/f.bin", "p/f"))
 	req.Limits.Concurrency = 4
 	killedAt(t, s, dir, req, killed)
