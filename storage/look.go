@@ -60,24 +60,27 @@ func (l *look) answered(now time.Time) {
 	}
 }
 
-// tooFew notes bytes that have come, and says, once, that more connections are
-// wanted.
-func (l *look) tooFew(now time.Time, n int64) bool {
+// next notes bytes that have come, and says, once, how many connections to go on
+// with; 0 for as many as before.
+func (l *look) next(now time.Time, n int64) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.begun.IsZero() || l.settled {
-		return false
+		return 0
 	}
 	l.bytes += n
-	if l.answer.IsZero() {
-		l.settled = now.Sub(l.begun) >= firstLook
-		return l.settled
+	answer := l.answer
+	if answer.IsZero() {
+		answer = now
 	}
-	if l.answer.Sub(l.begun) >= firstLook {
+	if answer.Sub(l.begun) >= firstLook {
 		l.settled = true
-		return true
+		return firstLimit // it's far away, and may be fast all the same
 	}
-	d := now.Sub(l.answer)
+	d := now.Sub(answer)
 	l.settled = d >= firstLook
-	return l.settled && float64(l.bytes) < ample*d.Seconds()
+	if l.settled && float64(l.bytes) < ample*d.Seconds() {
+		return secondLimit
+	}
+	return 0
 }

@@ -220,12 +220,13 @@ func (e *engine) moved(n int64) {
 // look takes a look at the first connections, and allows more if they aren't
 // enough.
 func (e *engine) look(n int64) {
-	if !e.tuner.first.tooFew(time.Now(), n) {
+	more := e.tuner.first.next(time.Now(), n)
+	if more == 0 {
 		return
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.tuner.now.Store(min(firstLimit, e.tuner.max))
+	e.tuner.now.Store(min(more, e.tuner.max))
 	e.changed.Broadcast()
 }
 

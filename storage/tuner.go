@@ -15,7 +15,9 @@ import (
 
 const (
 	firstLimit = 4
-	tick       = 40 * time.Millisecond
+	// secondLimit is where slow ones begin that have been looked at.
+	secondLimit = 8
+	tick        = 40 * time.Millisecond
 	// worth of one request in bytes, so that many small files count as work.
 	requestWorth = 128 << 10
 	// window is how long a number of connections is watched before another is
@@ -37,10 +39,10 @@ const (
 )
 
 // tuner finds how many connections help. A large download has a moment with one
-// or two, see look. Where they aren't enough, it begins with a few and doubles them
-// every tick up to the most allowed, unless this process is busy enough with
-// those it has, they are fast, or the machine has no time for more: a start that takes its time would be most of a download. Then
-// it finds out whether fewer do as well, and now and then whether more would,
+// or two, see look. Where they aren't enough, and in other downloads, it begins with
+// a few and doubles them every tick up to the most allowed, unless this process is busy
+// enough with those it has, they are fast, or the machine has no time for more: a start
+// that takes its time would be most of a download. Then it finds out whether fewer do as well, and now and then whether more would,
 // since other users of the network come and go.
 type tuner struct {
 	max   int64
