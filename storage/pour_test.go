@@ -160,11 +160,7 @@ func punch(p string, off, n int64) error {
 
 func TestAVolumeThatFillsUpWhilePouringIsSaidInWords(t *testing.T) {
 	inMemory(t)
-	dir := t.TempDir()
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=16m"); err != nil {
-		t.Skipf("can't mount a tmpfs: %v", err)
-	}
-	t.Cleanup(func() { _ = unix.Unmount(dir, 0) })
+	dir := smallMemory(t, "16m")
 	web := storagetest.NewFiles()
 	web.Put("/f", storagetest.Bytes(12<<20))
 	s := storagetest.Serve(t, web, nil)
