@@ -47,7 +47,7 @@ const (
 	pouredBit  = 1 << 31
 	// A sample of sampleSize is looked at in every sampleStep of poured data.
 	sampleSize = 4 << 10
-	sampleStep = 128 << 10
+	sampleStep = 256 << 10
 )
 
 // objectVersion binds a part log to an object. Without a validator it's the digest
