@@ -43,6 +43,9 @@ func writeConfig(opts Options) error {
 		return err
 	}
 	for _, h := range opts.handlers(ours) {
+		if h.Name == data.Default { // pods that name no handler don't get to its cni_conf_dir
+			data.Network = h.network().confDir()
+		}
 		data.Handlers = append(data.Handlers, handler{h.Name, h.runtimeType(), h.Path, h.Sandboxer, h.configPath(), h.network().confDir()})
 		if h.ConfigPath != "" {
 			continue
