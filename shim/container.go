@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	taskapi "github.com/containerd/containerd/api/runtime/task/v2"
 	"github.com/containerd/errdefs"
@@ -19,8 +20,8 @@ import (
 // takes no wish from the container's annotations: kubelet sends the pod's
 // current ones, so whoever may edit the pod could change them under a running
 // sandbox.
-func (s *Service) prepareContainer(ctx context.Context, r *taskapi.CreateTaskRequest, b *bundle.Bundle, pod bundle.Pod) error {
-	rec, err := s.recordOf(pod.SandboxID, r.Bundle)
+func (s *Service) prepareContainer(ctx context.Context, t *touching, r *taskapi.CreateTaskRequest, b *bundle.Bundle, pod bundle.Pod) error {
+	rec, err := s.recordOf(pod.SandboxID, r.ID, r.Bundle)
 	if err != nil {
 		return err
 	}
@@ -30,6 +31,7 @@ func (s *Service) prepareContainer(ctx context.Context, r *taskapi.CreateTaskReq
 	}
 	volumes.FilterAnnotations(b.Spec, rec.Allowed)
 	stripAnnotations(b.Spec.Annotations)
+	t.now("the source of one of the container's mounts")
 	notes, err := rec.Hints.ApplyContainer(b.Spec)
 	if err != nil {
 		return err
@@ -45,8 +47,24 @@ func (s *Service) prepareContainer(ctx context.Context, r *taskapi.CreateTaskReq
 		s.variables[r.ID] = added(before, environment(b))
 		s.mu.Unlock()
 	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	t.now("")
 	for _, note := range notes {
 		logger.Info(note)
+	}
+	if rec.ProtectPaths {
+		unprotected, err := protect(r, b)
+		if err != nil {
+			return err
+		}
+		for _, note := range unprotected {
+			logger.Warn(note)
+		}
+	}
+	if rec.FullStats {
+		s.measure(r.ID)
 	}
 	setPodsDir(rec.Hints.PodsDir)
 	_, err = b.Save()
@@ -69,21 +87,31 @@ func (s *Service) keep(sandboxID string, rec *record) {
 }
 
 // recordOf returns the record of a pod. Where each container has a shim of its
-// own it lies in the sandbox's bundle, beside this one.
-func (s *Service) recordOf(sandboxID, containerBundle string) (*record, error) {
+// own it lies in the sandbox's bundle.
+func (s *Service) recordOf(sandboxID, id, dir string) (*record, error) {
 	s.mu.Lock()
 	rec := s.records[sandboxID]
 	s.mu.Unlock()
 	if rec != nil {
 		return rec, nil
 	}
-	if filepath.Base(sandboxID) != sandboxID {
+	if filepath.Base(sandboxID) != sandboxID || strings.Trim(sandboxID, ".") == "" {
 		return nil, fmt.Errorf("sandbox id %q is no name: %w", sandboxID, errdefs.ErrInvalidArgument)
 	}
-	rec, err := loadRecord(filepath.Join(filepath.Dir(containerBundle), sandboxID))
+	rec, err := loadRecord(neighbour(dir, id, sandboxID))
 	if err != nil {
 		return nil, fmt.Errorf("the record of the pod's sandbox: %w; delete the pod, so that it is made anew", err)
 	}
 	s.keep(sandboxID, rec)
 	return rec, nil
+}
+
+// neighbour is the bundle of another container, given where that of id is:
+// containerd's folder of all bundles has ID, CRI-O's has ID/userdata
+// (containers/storage store.go:ContainerDirectory).
+func neighbour(dir, id, other string) string {
+	if parent, last := filepath.Split(filepath.Clean(dir)); filepath.Base(parent) == id {
+		return filepath.Join(filepath.Dir(filepath.Clean(parent)), other, last)
+	}
+	return filepath.Join(filepath.Dir(dir), other)
 }

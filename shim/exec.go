@@ -12,7 +12,6 @@ import (
 	taskapi "github.com/containerd/containerd/api/runtime/task/v2"
 	"github.com/containerd/containerd/v2/pkg/protobuf/types"
 	"github.com/containerd/errdefs"
-	"github.com/containerd/errdefs/pkg/errgrpc"
 	"google.golang.org/protobuf/types/known/anypb"
 )
 
@@ -25,7 +24,7 @@ func (s *Service) Exec(ctx context.Context, r *taskapi.ExecProcessRequest) (*typ
 	if len(variables) > 0 && r.Spec != nil {
 		value, err := addEnv(r.Spec.Value, variables)
 		if err != nil {
-			return nil, errgrpc.ToGRPC(err)
+			return nil, toGRPC(err)
 		}
 		r.Spec = &anypb.Any{TypeUrl: r.Spec.TypeUrl, Value: value}
 	}

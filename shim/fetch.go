@@ -36,13 +36,17 @@ func (p *sandbox) fetch(ctx context.Context, dir string) error {
 	}
 	ctx, cancel := beforeDeadline(ctx, time.Duration(p.cfg.Shim.DeadlineMargin))
 	defer cancel()
+	p.touch.now("") // waiting for a slot, and for the worker, ends with ctx
 	watch := p.follow(req)
 	release, err := p.queue(ctx, watch)
 	if err != nil {
 		return p.explain(ctx, err, watch)
 	}
 	defer release()
+	defer p.meter(&command, &req)()
+	p.touch.now("the pod's volume %q", p.plan.Volume)
 	group, err := p.groupFor(dir)
+	p.touch.now("")
 	if err != nil {
 		return p.explain(ctx, err, watch)
 	}
@@ -80,6 +84,22 @@ func (p *sandbox) queue(ctx context.Context, watch *progress) (release func(), e
 		return func() {}, nil
 	}
 	return release, err
+}
+
+// meter has the worker ask for its part of the node's bandwidth, where that is
+// limited. A node that can't keep account of it limits each worker on its own.
+func (p *sandbox) meter(c *worker.Command, req *worker.Request) (done func()) {
+	s := p.cfg.Storage
+	if s.Bandwidth <= 0 {
+		return func() {}
+	}
+	b, err := openBudget(int64(s.Bandwidth), s.MaxWorkers)
+	if err != nil {
+		p.log.WithError(err).Warn("[storage] bandwidth holds for this download alone: it can't be shared")
+		return func() {}
+	}
+	c.Meter, req.Limits.Metered = b.grant, true
+	return b.close
 }
 
 // worker finds the program and says where it has to work.
@@ -140,17 +160,20 @@ func (outOfTime) Error() string { return "the time for creating the pod is over"
 
 func (outOfTime) Unwrap() error { return context.DeadlineExceeded }
 
-// beforeDeadline ends ctx the margin before its deadline, or a twentieth of
-// what is left if that is less: time enough to say how far it got.
+// beforeDeadline ends ctx by the margin before its deadline.
 func beforeDeadline(ctx context.Context, margin time.Duration) (context.Context, context.CancelFunc) {
-	deadline, ok := ctx.Deadline()
+	deadline, ok := endBefore(ctx, margin)
 	if !ok {
 		return context.WithCancel(ctx)
 	}
-	if part := time.Until(deadline) / 20; part < margin {
-		margin = part
-	}
-	return context.WithDeadlineCause(ctx, deadline.Add(-margin), errOutOfTime)
+	return context.WithDeadlineCause(ctx, deadline, errOutOfTime)
+}
+
+// endBefore is the margin before ctx's deadline, or a twentieth of what is left
+// if that is less: time enough to say how far it got.
+func endBefore(ctx context.Context, margin time.Duration) (time.Time, bool) {
+	deadline, ok := ctx.Deadline()
+	return deadline.Add(-min(margin, time.Until(deadline)/20)), ok
 }
 
 // explain makes the error that people read. What the worker says of itself is

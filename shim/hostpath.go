@@ -3,6 +3,7 @@
 package shim
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -26,7 +27,7 @@ func hostDir(sandboxID string) string { return filepath.Join(runDir, sandboxID, 
 
 // bindHostPaths mounts the node's folders that the pod asked for where nobody
 // can swap them, and records the mounts that its containers get.
-func (p *sandbox) bindHostPaths() error {
+func (p *sandbox) bindHostPaths(ctx context.Context) error {
 	if len(p.plan.HostPaths) == 0 {
 		return nil
 	}
@@ -44,7 +45,7 @@ func (p *sandbox) bindHostPaths() error {
 	}
 	for i, h := range p.plan.HostPaths {
 		root, _ := h.Root(roots, p.pod.Namespace)
-		m, err := p.bindHostPath(h, root, filepath.Join(p.record.HostDir, strconv.Itoa(i)))
+		m, err := p.bindHostPath(ctx, h, root, filepath.Join(p.record.HostDir, strconv.Itoa(i)))
 		if err != nil {
 			return fmt.Errorf("host path %s of mount %q: %w", h.Source, h.Mounts[0], err)
 		}
@@ -53,7 +54,8 @@ func (p *sandbox) bindHostPaths() error {
 	return nil
 }
 
-func (p *sandbox) bindHostPath(h plan.HostPath, root plan.HostRoot, target string) (specs.Mount, error) {
+func (p *sandbox) bindHostPath(ctx context.Context, h plan.HostPath, root plan.HostRoot, target string) (specs.Mount, error) {
+	p.touch.now("the node's folder %s", h.Source)
 	held, err := volumes.OpenHostPath(root.Path, h.Source)
 	if err != nil {
 		return specs.Mount{}, err
@@ -61,6 +63,9 @@ func (p *sandbox) bindHostPath(h plan.HostPath, root plan.HostRoot, target strin
 	defer held.Close()
 	if err := volumes.CheckHostFiles(held, h.Files); err != nil {
 		return specs.Mount{}, err
+	}
+	if ctx.Err() != nil { // nobody would undo it
+		return specs.Mount{}, context.Cause(ctx)
 	}
 	writable := h.Writable && root.Writable
 	if err := volumes.BindHostPath(held, target, !writable); err != nil {

@@ -37,11 +37,20 @@ func (p *sandbox) follow(req worker.Request) *progress {
 		p.log.WithError(err).Warn("find out this process's start time")
 	}
 	now := time.Now()
-	p.watch = startProgress(p.log, observed, p.mounts(), observe.Running{
+	p.watch = startProgress(p.log, observed, p.mounts(), p.limit, observe.Running{
 		Pod: req.Pod, Sandbox: filepath.Base(p.bundle.Dir), Mounts: p.mountNames(),
 		Process: self, Since: now, Updated: now, Progress: worker.Progress{Item: req.Items[0].URL.String()},
 	})
 	return p.watch
+}
+
+// limit is the node's bandwidth and how many downloads share it now.
+func (p *sandbox) limit() *observe.Limit {
+	s := p.cfg.Storage
+	if s.Bandwidth <= 0 {
+		return nil
+	}
+	return &observe.Limit{Bandwidth: int64(s.Bandwidth), Downloads: takenSlots(s.MaxWorkers)}
 }
 
 // observed is where this node's downloads are seen.
@@ -69,7 +78,7 @@ func (p *sandbox) conclude(began time.Time, err error) {
 // long.
 func publish(podLogs, metrics string, r observe.Result) error {
 	done := make(chan error, 1)
-	go func() { done <- publishAll(podLogs, metrics, r) }()
+	go func() { done <- quietly(func() error { return publishAll(podLogs, metrics, r) }) }()
 	wait := publishTime
 	if r.Result == observe.Canceled {
 		wait = publishTimeHurried
@@ -178,8 +187,8 @@ func concludeDead(dir, id string) {
 		Time: left.Updated.UTC(), Pod: left.Pod, Sandbox: left.Sandbox, Result: observe.Failed,
 		Bytes: far.Bytes, Fetched: far.Fetched, Files: far.Files, Seconds: seconds(left.Updated.Sub(left.Since)),
 		Items: []observe.Item{{Mounts: left.Mounts, URL: far.Item}},
-		Failure: &worker.Failure{Kind: "unavailable", Message: "the pod's shim was killed or has crashed in the middle of the download; " +
-			"the data is kept, and the next attempt goes on from there"},
+		Failure: &worker.Failure{Kind: "unavailable", Message: "the pod's shim was killed or has crashed in the middle of the download: " + howFar(far) +
+			"; the data is kept, and the next attempt goes on from there"},
 	}
 	logs, metrics := "", ""
 	if b, err := bundle.Load(dir); err == nil {

@@ -107,7 +107,7 @@ func TestARunningDownloadIsSeenOnTheNode(t *testing.T) {
 	if first.Pod.Name != "pod" || first.Sandbox != "box" || strings.Join(first.Mounts, " ") != "data model" {
 		t.Errorf("the record is %+v", first)
 	}
-	said := worker.Progress{Bytes: 5, Total: 10, Rate: 2, Item: "https://host/m", Waiting: "a turn"}
+	said := worker.Progress{Bytes: 5, Total: 10, Rate: 2, Item: "https://host/m", Waiting: "a turn", Trouble: "host reset the connection"}
 	now := first.Since.Add(recordEvery)
 	watch.onAt(worker.Event{Progress: &said}, now)
 	if got := running().Progress; got != said {
@@ -177,8 +177,8 @@ func TestAWorkerCantEndOrFloodTheShimByItsLog(t *testing.T) {
 	if n := strings.Count(d.log.String(), "\n"); n > maxLines+10 {
 		t.Errorf("%d lines are in the log", n)
 	}
-	watch.on(worker.Event{Progress: &worker.Progress{Item: strings.Repeat("x", 1<<20), Waiting: strings.Repeat("x", 1<<20)}})
-	if far := watch.far(); len(far) > 2*maxItem {
+	watch.on(worker.Event{Progress: &worker.Progress{Item: strings.Repeat("x", 1<<20), Waiting: strings.Repeat("x", 1<<20), Trouble: strings.Repeat("x\n", 1<<20)}})
+	if far := watch.far(); len(far) > 3*maxItem {
 		t.Errorf("a line has %d bytes", len(far))
 	}
 	watch.finish()

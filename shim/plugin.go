@@ -28,7 +28,7 @@ func Register() {
 		ID:       "task",
 		Requires: []plugin.Type{plugins.EventPlugin, plugins.InternalPlugin},
 		InitFn: func(ic *plugin.InitContext) (any, error) {
-			publisher, err := ic.GetByID(plugins.EventPlugin, "publisher")
+			events, err := ic.GetByID(plugins.EventPlugin, "publisher")
 			if err != nil {
 				return nil, err
 			}
@@ -36,20 +36,21 @@ func Register() {
 			if err != nil {
 				return nil, err
 			}
-			return newService(ic.Context, publisher.(containerdshim.Publisher), stop.(shutdown.Service))
+			return newService(ic.Context, publisher{events.(containerdshim.Publisher)}, stop.(shutdown.Service))
 		},
 	})
 }
 
 // newService wraps gVisor's redirector, which does Shutdown whole; the service
 // below it only says whether containers are left.
-func newService(ctx context.Context, publisher containerdshim.Publisher, stop shutdown.Service) (*Service, error) {
-	next, err := gvisorshim.NewShimRedirector(ctx, publisher, stop)
+func newService(ctx context.Context, events containerdshim.Publisher, stop shutdown.Service) (*Service, error) {
+	defer endWithBundle()
+	next, err := gvisorshim.NewShimRedirector(ctx, events, stop)
 	if err != nil {
 		return nil, err
 	}
 	s := over(next)
-	s.leaveUnused(ctx)
+	s.use = useProcess
 	return s, nil
 }
 

@@ -32,6 +32,8 @@ type progress struct {
 	node observe.Node
 	// mounts is the mounts' names, for people.
 	mounts string
+	// limit tells what holds the download back now, nil for nothing.
+	limit func() *observe.Limit
 
 	mu       sync.Mutex
 	running  observe.Running // guarded by mu
@@ -47,9 +49,9 @@ type progress struct {
 }
 
 // startProgress begins to follow r. Its caller ends that by finish.
-func startProgress(logger *log.Entry, node observe.Node, mounts string, r observe.Running) *progress {
+func startProgress(logger *log.Entry, node observe.Node, mounts string, limit func() *observe.Limit, r observe.Running) *progress {
 	p := &progress{
-		log: logger.WithField("mounts", r.Mounts), node: node, mounts: mounts,
+		log: logger.WithField("mounts", r.Mounts), node: node, mounts: mounts, limit: limit,
 		running: r, heard: r.Since, stop: make(chan struct{}),
 	}
 	p.log.Infof("download for %s begins", mounts)
@@ -97,6 +99,7 @@ func (p *progress) onAt(e worker.Event, now time.Time) {
 func (p *progress) advance(last worker.Progress, now time.Time) {
 	last.Item = last.Item[:min(len(last.Item), maxItem)]
 	last.Waiting = last.Waiting[:min(len(last.Waiting), maxItem)]
+	last.Trouble = oneLine(last.Trouble[:min(len(last.Trouble), maxItem)])
 	p.mu.Lock()
 	p.running.Progress = last
 	p.heard = now
@@ -107,6 +110,7 @@ func (p *progress) advance(last worker.Progress, now time.Time) {
 	r := p.running
 	p.mu.Unlock()
 	if due {
+		r.Limit = p.limit()
 		p.keep(r)
 	}
 }
@@ -168,17 +172,28 @@ func (p *progress) finish() {
 // far says how far the download is.
 func (p *progress) far() string {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	l := p.running.Progress
+	p.mu.Unlock()
+	text := howFar(l)
+	if l.Waiting != "" {
+		return text + ", waiting for " + l.Waiting
+	}
+	if limit := p.limit(); limit != nil {
+		text += ", " + limit.String()
+	}
+	if l.Trouble != "" {
+		text += " (" + l.Trouble + ")"
+	}
+	return text
+}
+
+// howFar writes a progress for people.
+func howFar(l worker.Progress) string {
 	text := size(l.Bytes)
 	if l.Total > 0 {
 		text += fmt.Sprintf(" of %s (%d %%)", size(l.Total), int(float64(l.Bytes)/float64(l.Total)*100))
 	}
-	text += fmt.Sprintf(" in %d files at %s/s", l.Files, size(int64(l.Rate)))
-	if l.Waiting != "" {
-		text += ", waiting for " + l.Waiting
-	}
-	return text
+	return text + fmt.Sprintf(" in %d files at %s/s", l.Files, size(int64(l.Rate)))
 }
 
 // done notes the report of a finished request, and sums it up.

@@ -86,6 +86,35 @@ func TestARecordSeesWhichAnnotationsChanged(t *testing.T) {
 	}
 }
 
+// With `grouping = false` each container's shim looks for what the sandbox's
+// has left in its bundle.
+func TestTheRecordOfTheSandboxIsFoundFromAContainersBundle(t *testing.T) {
+	for name, bundleOf := range map[string]func(root, id string) string{
+		"containerd": func(root, id string) string { return filepath.Join(root, "k8s.io", id) },
+		"CRI-O":      func(root, id string) string { return filepath.Join(root, "overlay-containers", id, "userdata") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := t.TempDir()
+			sandbox := bundleOf(root, "box")
+			if err := os.MkdirAll(sandbox, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := exampleRecord(t).save(sandbox); err != nil {
+				t.Fatal(err)
+			}
+			s, _ := newTestService()
+			if got, err := s.recordOf("box", "app", bundleOf(root, "app")); err != nil || got.UID != "uid" {
+				t.Errorf("got %+v, %v", got, err)
+			}
+			for _, id := range []string{"../box", "..", ".", "other"} {
+				if got, err := s.recordOf(id, "app", bundleOf(root, "app")); err == nil {
+					t.Errorf("sandbox %q: got %+v and no error", id, got)
+				}
+			}
+		})
+	}
+}
+
 func TestARecordOfAnotherVersionIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{"newer": `{"version": 99}`, "no JSON": `{`} {

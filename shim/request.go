@@ -37,7 +37,7 @@ func (p *sandbox) request(dir string) (worker.Request, error) {
 			Memory: int64(s.Limits.Memory), CPU: int64(s.Limits.CPU),
 		},
 		Network: worker.Network{
-			Host: p.onNodeNetwork(), Deny: s.DenyCIDRs, Allow: s.AllowCIDRs, Proxy: s.Proxy,
+			Host: p.onNodeNetwork(), Deny: s.DenyCIDRs, Allow: s.AllowCIDRs, Proxy: s.Proxy, NoProxy: s.NoProxy,
 		},
 	}
 	if !req.Network.Host {
@@ -103,6 +103,7 @@ func (s *secrets) files(volume string) (map[string][]byte, error) {
 	if files, ok := s.read[volume]; ok {
 		return files, nil
 	}
+	s.touch.now("the pod's volume %q", volume)
 	files, err := s.volumes.Secret(volume)
 	if err != nil {
 		return nil, fmt.Errorf("annotation %ssecret: %w", annotationPrefix, err)

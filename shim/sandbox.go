@@ -28,6 +28,7 @@ type sandbox struct {
 	bundle *bundle.Bundle
 	pod    bundle.Pod
 	log    *log.Entry
+	touch  *touching
 
 	plan    *plan.Plan
 	node    volumes.Node
@@ -41,12 +42,12 @@ type sandbox struct {
 // prepareSandbox makes all decisions of a pod, once. Its order matters: fetch
 // before hint, since an emptyDir with files made on the node must be a shared
 // bind mount, and record before fetch, so that `delete` knows what to undo.
-func (s *Service) prepareSandbox(ctx context.Context, r *taskapi.CreateTaskRequest, b *bundle.Bundle, pod bundle.Pod) error {
+func (s *Service) prepareSandbox(ctx context.Context, t *touching, r *taskapi.CreateTaskRequest, b *bundle.Bundle, pod bundle.Pod) error {
 	cfg, err := loadConfig(r)
 	if err != nil {
 		return err
 	}
-	p := &sandbox{cfg: cfg, bundle: b, pod: pod, log: podLog(ctx, pod)}
+	p := &sandbox{cfg: cfg, bundle: b, pod: pod, log: podLog(ctx, pod), touch: t}
 	if err := p.decide(); err != nil {
 		return err
 	}
@@ -59,11 +60,14 @@ func (s *Service) prepareSandbox(ctx context.Context, r *taskapi.CreateTaskReque
 			return err
 		}
 	}
-	if err := p.hint(); err != nil {
+	if err := p.hint(ctx); err != nil {
 		p.undo()
 		return err
 	}
 	s.keep(pod.SandboxID, p.record)
+	if p.record.FullStats {
+		s.measure(r.ID)
+	}
 	return nil
 }
 
@@ -114,6 +118,7 @@ func (p *sandbox) decide() (err error) {
 	}
 	stripAnnotations(spec.Annotations)
 	p.node = volumes.Node{KubeletRoot: p.cfg.Shim.KubeletRoot, AutoHint: p.cfg.Volumes.EmptyDir == "auto"}
+	p.touch.now("kubelet's folder %s", p.node.KubeletRoot)
 	p.volumes, err = volumes.Locate(spec, p.pod.UID, p.node)
 	return err
 }
@@ -126,7 +131,7 @@ func (p *sandbox) bring(ctx context.Context) error {
 		Variables: recordVariables(p.plan.Variables),
 	}
 	p.record.Inject = inject
-	if err := p.bindHostPaths(); err != nil {
+	if err := p.bindHostPaths(ctx); err != nil {
 		return err
 	}
 	if len(p.plan.Downloads) == 0 {
@@ -140,6 +145,7 @@ func (p *sandbox) bring(ctx context.Context) error {
 
 // download fetches everything into the volume that the pod names.
 func (p *sandbox) download(ctx context.Context, inject *injection) error {
+	p.touch.now("the pod's volume %q", p.plan.Volume)
 	dir, err := p.volumes.EmptyDir(p.plan.Volume)
 	if err != nil {
 		return fmt.Errorf("annotation %svolume: %w", annotationPrefix, err)
@@ -154,11 +160,13 @@ func (p *sandbox) download(ctx context.Context, inject *injection) error {
 
 // hint makes gVisor see the volumes as the pod means them, and saves what was
 // decided before the spec that follows it.
-func (p *sandbox) hint() error {
+func (p *sandbox) hint(ctx context.Context) error {
+	p.touch.now("a volume that the pod has annotated")
 	decisions, notes, err := volumes.Decide(p.bundle.Spec, p.volumes, p.node, p.record.Download)
-	if err != nil {
+	if err := errors.Join(err, context.Cause(ctx)); err != nil {
 		return err
 	}
+	p.touch.now("")
 	p.warn(notes)
 	p.record.Hints = decisions
 	decisions.ApplySandbox(p.bundle.Spec)

@@ -5,6 +5,7 @@ package shim
 import (
 	"context"
 	"errors"
+	"os"
 	"testing"
 	"time"
 
@@ -34,6 +35,10 @@ func (n next) Delete(context.Context, *taskapi.DeleteRequest) (*taskapi.DeleteRe
 func (n next) Shutdown(context.Context, *taskapi.ShutdownRequest) (*types.Empty, error) {
 	n.calls <- "Shutdown"
 	return nil, nil
+}
+
+func (n next) Start(context.Context, *taskapi.StartRequest) (*taskapi.StartResponse, error) {
+	return nil, errors.New("the sandbox is gone")
 }
 
 func newTestService() (*Service, next) {
@@ -115,25 +120,105 @@ func TestCallsThatLeaveAPreparationAlone(t *testing.T) {
 	}
 }
 
-func TestAfterTheHandOffGVisorsServiceAnswers(t *testing.T) {
+func TestACallWaitsForGVisorsCreateToEnd(t *testing.T) {
 	s, n := newTestService()
 	ctx, c, err := s.begin(t.Context(), "box")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.end("box", c)
 	if err := s.handOff(ctx, c); err != nil {
 		t.Fatal(err)
 	}
+	go s.end("box", c)
 	if _, err := s.Kill(t.Context(), &taskapi.KillRequest{ID: "box", Signal: 9}); err != nil {
 		t.Error(err)
 	}
 	if got := <-n.calls; got != "Kill" {
 		t.Errorf("got %s", got)
 	}
-	if ctx.Err() != nil {
-		t.Error("gVisor's Create was cancelled")
+}
+
+func TestWhileGVisorsCreateHangsCallsAreAnsweredWithoutIt(t *testing.T) {
+	set(t, &answerTime, time.Millisecond)
+	const id = "box"
+	for _, tt := range []struct {
+		name  string
+		call  func(*Service) error
+		check func(error) bool
+		why   error // nil: Create goes on
+	}{
+		{"state", func(s *Service) error {
+			_, err := s.State(t.Context(), &taskapi.StateRequest{ID: id})
+			return err
+		}, errdefs.IsNotFound, nil},
+		{"pids", func(s *Service) error {
+			_, err := s.Pids(t.Context(), &taskapi.PidsRequest{ID: id})
+			return err
+		}, errdefs.IsNotFound, nil},
+		{"connect", func(s *Service) error {
+			resp, err := s.Connect(t.Context(), &taskapi.ConnectRequest{ID: id})
+			if err == nil && resp.ShimPid != uint32(os.Getpid()) {
+				t.Errorf("it is process %d", resp.ShimPid)
+			}
+			return err
+		}, nil, nil},
+		{"kill", func(s *Service) error {
+			_, err := s.Kill(t.Context(), &taskapi.KillRequest{ID: id, Signal: 9})
+			return err
+		}, nil, errKilled},
+		{"delete", func(s *Service) error {
+			_, err := s.Delete(t.Context(), &taskapi.DeleteRequest{ID: id})
+			return err
+		}, errdefs.IsNotFound, errDeleted},
+		{"shutdown", func(s *Service) error {
+			_, err := s.Shutdown(t.Context(), &taskapi.ShutdownRequest{ID: id})
+			return err
+		}, nil, errShutdown},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s, _ := newTestService()
+			ctx, c, err := s.begin(t.Context(), id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := s.handOff(ctx, c); err != nil {
+				t.Fatal(err)
+			}
+			defer s.end(id, c)
+			err = errgrpc.ToNative(tt.call(s))
+			if (tt.check == nil) != (err == nil) || err != nil && !tt.check(err) {
+				t.Errorf("the answer is %v", err)
+			}
+			if got := context.Cause(ctx); !errors.Is(got, tt.why) {
+				t.Errorf("Create ended with %v, want %v", got, tt.why)
+			}
+		})
 	}
+}
+
+func TestAKilledSandboxEndsTheCreatesOfItsContainers(t *testing.T) {
+	s, n := newTestService()
+	s.keep("pod", &record{bundle: t.TempDir()})
+	ctx, c, err := s.begin(t.Context(), "box")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.end("box", c)
+	if _, err := s.Kill(t.Context(), &taskapi.KillRequest{ID: "pod", Signal: 9}); err != nil {
+		t.Error(err)
+	}
+	<-n.calls
+	if !errors.Is(context.Cause(ctx), errKilled) {
+		t.Errorf("it ended with %v", context.Cause(ctx))
+	}
+}
+
+// set changes a variable for the time of a test.
+func set[T any](t *testing.T, variable *T, value T) {
+	t.Helper()
+	previous := *variable
+	*variable = value
+	t.Cleanup(func() { *variable = previous })
 }
 
 func TestShutdownWaitsForPreparations(t *testing.T) {
@@ -157,25 +242,12 @@ func TestShutdownWaitsForPreparations(t *testing.T) {
 }
 
 func TestAFailedCreateIsNotOutlivedForLong(t *testing.T) {
-	previous := orphanTime
-	orphanTime = time.Millisecond
-	t.Cleanup(func() { orphanTime = previous })
+	set(t, &orphanTime, time.Millisecond)
 	s, n := newTestService()
 	if _, err := s.Create(t.Context(), &taskapi.CreateTaskRequest{ID: "box", Bundle: t.TempDir()}); err == nil {
 		t.Fatal("an empty bundle was taken")
 	}
 	if got := <-n.calls; got != "Shutdown" { // which gVisor's service refuses while it has containers
-		t.Errorf("got %s", got)
-	}
-}
-
-func TestAProcessThatNobodyUsesEnds(t *testing.T) {
-	previous := unusedTime
-	unusedTime = time.Millisecond
-	t.Cleanup(func() { unusedTime = previous })
-	s, n := newTestService()
-	s.leaveUnused(t.Context())
-	if got := <-n.calls; got != "Shutdown" {
 		t.Errorf("got %s", got)
 	}
 }

@@ -15,10 +15,12 @@ import (
 )
 
 // slotsDir has one file for each download that may run on the node at once. Who
-// holds the lock of one may run; a lock dies with its process.
+// holds the lock of one may run; a lock dies with its process. They are locks of
+// open files (F_OFD_SETLK), since those can be counted without being taken.
 var slotsDir = "/run/sedna/slots"
 
-// slotPoll is how often taken slots are tried again: flock can't be cancelled.
+// slotPoll is how often taken slots are tried again: waiting for a lock can't be
+// cancelled.
 const slotPoll = 100 * time.Millisecond
 
 // takeSlot waits until fewer than most downloads run on this node. waiting is
@@ -55,14 +57,30 @@ func trySlots(most int) (*os.File, error) {
 		if err != nil {
 			return nil, fmt.Errorf("open a download slot: %w", err)
 		}
-		err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		err = unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK})
 		if err == nil {
 			return f, nil
 		}
 		f.Close()
-		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
+		if !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EACCES) && !errors.Is(err, unix.EINTR) {
 			return nil, fmt.Errorf("lock a download slot: %w", err)
 		}
 	}
 	return nil, nil
+}
+
+// takenSlots counts the downloads that run on this node.
+func takenSlots(most int) (n int) {
+	for i := range most {
+		f, err := os.OpenFile(filepath.Join(slotsDir, strconv.Itoa(i)), os.O_RDWR|unix.O_NOFOLLOW, 0)
+		if err != nil {
+			continue
+		}
+		lock := unix.Flock_t{Type: unix.F_WRLCK}
+		if unix.FcntlFlock(f.Fd(), unix.F_OFD_GETLK, &lock) == nil && lock.Type != unix.F_UNLCK {
+			n++
+		}
+		f.Close()
+	}
+	return n
 }

@@ -551,7 +551,7 @@ func TestAFullVolumeIsSaidInWords(t *testing.T) {
 		says   string
 	}{
 		{"known", nil, "5.0 MiB more are needed; free some of it, or raise the emptyDir's sizeLimit"},
-		{"unknown", always(storagetest.Chunked()), "of its 4.0 MiB"},
+		{"unknown", always(storagetest.Chunked()), "more are needed"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := storagetest.Serve(t, web, tt.choose)

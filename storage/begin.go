@@ -70,7 +70,7 @@ func (e *engine) open(ctx context.Context, j job) error {
 		}
 		e.tuner.beginFew(few)
 	}
-	t := newTransfer(j)
+	t := newTransfer(j, e.tuner.max)
 	t.announced = j.obj.Size
 	if err := e.alone(t.dataName()); err != nil {
 		return err

@@ -58,7 +58,8 @@ type engine struct {
 	watch   func([]FileProgress) // nil for nobody
 
 	bytes, fetched, files, expected atomic.Int64
-	names                           atomic.Int64 // given to files of .sedna
+	trouble                         atomic.Pointer[string] // see troubled
+	names                           atomic.Int64           // given to files of .sedna
 	// held is how many bytes are on the disk that bytes doesn't count: earlier
 	// runs', until their files are looked at, and reserved ones.
 	held atomic.Int64
@@ -260,8 +261,18 @@ func (e *engine) whenListed(f func(context.Context) error) {
 	e.changed.Broadcast()
 }
 
+// troubled notes why something is tried again, until data comes: whoever ends
+// the run meanwhile can say what it waited for.
+func (e *engine) troubled(err error) {
+	text := oneLine(err.Error())
+	e.trouble.Store(&text)
+}
+
 // count adds to what has arrived.
 func (e *engine) count(j *job, n int64) {
+	if e.trouble.Load() != nil {
+		e.trouble.Store(nil)
+	}
 	e.bytes.Add(n)
 	e.fetched.Add(n)
 	j.state.bytes.Add(n)

@@ -55,7 +55,8 @@ func (e *engine) consume(ctx context.Context, t *transfer) *consumer {
 
 func (e *engine) consumeOnce(ctx context.Context, t *transfer, c *consumer, unpacking bool, offered source.Checksum) error {
 	sum := sha256.New()
-	var in io.Reader = t.follow()
+	from := t.follow()
+	var in io.Reader = from
 	if t.item.Digest != "" {
 		in = io.TeeReader(in, sum)
 	}
@@ -65,7 +66,7 @@ func (e *engine) consumeOnce(ctx context.Context, t *transfer, c *consumer, unpa
 	}
 	if unpacking {
 		c.tree.discard(e)
-		c.tree, c.err = e.unpackStream(ctx, t, in)
+		c.tree, c.err = e.unpackStream(ctx, t, from, in)
 		if errors.Is(c.err, errAgain) {
 			return errAgain
 		}
@@ -98,6 +99,9 @@ func (e *engine) complete(ctx context.Context, t *transfer) error {
 	e.changed.Broadcast()
 	e.mu.Unlock()
 	err := e.finish(ctx, t)
+	if err != nil {
+		t.close()
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.active++

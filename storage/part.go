@@ -201,10 +201,11 @@ func (e *engine) fill(ctx context.Context, dog *watchdog, in *inflow, buf []byte
 		in.deep = in.deep || n >= deep
 		dog.fed(int64(n))
 		e.moved(int64(n))
-		if err != nil {
-			return have, err
+		// The last bytes come with the end, and are to be paid for as well.
+		if late := e.speed.wait(ctx, dog, n); err == nil {
+			err = late
 		}
-		if err := e.speed.wait(ctx, dog, n); err != nil {
+		if err != nil {
 			return have, err
 		}
 	}
@@ -234,7 +235,7 @@ func (e *engine) look(n int64) {
 func (e *engine) keep(t *transfer, p *part, data []byte) error {
 	if p.mode == stream && t.announced < 0 {
 		t.unannounced += int64(len(data))
-		if err := e.space.more(int64(len(data))); err != nil {
+		if err := e.space.more(int64(len(data)), nothing); err != nil {
 			return err
 		}
 	}

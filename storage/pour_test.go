@@ -62,18 +62,10 @@ func TestEveryFaultWhilePouringEndsInRightBytesOrANamedError(t *testing.T) {
 
 func TestAKilledFetchThatPouredGoesOnWhereItWas(t *testing.T) {
 	inMemory(t)
-	const size = 64 << 20
-	data := storagetest.Bytes(size)
 	for _, percent := range []int64{20, 60, 99} {
 		t.Run(fmt.Sprintf("%d percent", percent), func(t *testing.T) {
-			var all int64
-			for range 3 { // see TestAKilledFetchGoesOnWhereItWas
-				if all = servedInAll(t, memoryDir(t), data, size*percent/100); all <= size*105/100 {
-					return
-				}
-				t.Logf("%d bytes were served in all, of %d", all, size)
-			}
-			t.Errorf("%d bytes were served in all, of %d", all, size)
+			const size = 64 << 20
+			goesOn(t, memoryDir(t), size, size*percent/100, 4)
 		})
 	}
 }

@@ -5,6 +5,7 @@ package storage
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"sync"
 
@@ -18,7 +19,7 @@ import (
 
 const (
 	// lookEvery bytes of unknown length, or files, the disk is looked at again.
-	lookEvery      = 16 << 20
+	lookEvery      = 1 << 20
 	lookEveryFiles = 256
 )
 
@@ -60,19 +61,42 @@ func (s *space) announce(n int64) error {
 	return s.look(s.left() + n)
 }
 
-// more takes n bytes into account that nobody announced.
-func (s *space) more(n int64) error {
+// more takes n bytes into account that nobody announced. Where they find no
+// room, relieve may make some; it returns false when it can't any more.
+func (s *space) more(n int64, relieve func() bool) error {
+	if due, err := s.count(n); err != nil || !due {
+		return err
+	}
+	for {
+		err := s.room(n)
+		if err == nil || !relieve() {
+			return err
+		}
+	}
+}
+
+// room holds n bytes that come besides what is announced against what is free.
+func (s *space) room(n int64) error {
+	if left := s.left(); left > 0 && n <= math.MaxInt64-left {
+		n += left
+	}
+	return s.look(n)
+}
+
+// count adds n bytes and says whether it's time to look at the disk: in memory,
+// where nothing is reserved for what was announced, always.
+func (s *space) count(n int64) (due bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.total += n
 	if err := s.withinMax(); err != nil {
-		return err
+		return false, err
 	}
-	if s.unknown += n; s.unknown < lookEvery {
-		return nil
+	if s.unknown += n; s.unknown < lookEvery && !s.memory {
+		return false, nil
 	}
 	s.unknown = 0
-	return s.look(n)
+	return true, nil
 }
 
 // less takes back what will not come, or has to come again.
@@ -136,6 +160,8 @@ func (s *space) look(need int64) error {
 	free, keep := int64(st.Bavail)*block, s.keep(int64(st.Blocks)*block)
 	switch {
 	case free-keep >= need:
+	case need <= 0 && !s.memory:
+		return exhausted("the volume has %s free, and %s must stay so", "free some space on the node, or lower its min_free", size(free), size(keep))
 	case s.memory:
 		return exhausted("the volume is in memory with %s free, and %s more are needed", "free some of it, or raise the emptyDir's sizeLimit", size(free), size(need))
 	default:
@@ -164,7 +190,7 @@ func (s *space) keep(all int64) int64 {
 
 // explain tells a full volume in words; other errors stay as they are.
 func (s *space) explain(err error) error {
-	if !errors.Is(err, unix.ENOSPC) && !errors.Is(err, unix.EDQUOT) {
+	if !isFull(err) {
 		return err
 	}
 	var st unix.Statfs_t
@@ -176,6 +202,8 @@ func (s *space) explain(err error) error {
 	return exhausted("the volume is full: of its %s there are %s free, and %s needed", "use a larger volume",
 		size(int64(st.Blocks)*st.Bsize), size(int64(st.Bavail)*st.Bsize), need)
 }
+
+func isFull(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
 
 func exhausted(why, hint string, args ...any) *source.Error {
 	return &source.Error{Kind: errdefs.ErrResourceExhausted, Why: fmt.Sprintf(why, args...), Hint: hint}

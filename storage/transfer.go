@@ -64,6 +64,8 @@ type transfer struct {
 	ctx       context.Context
 	cancel    context.CancelCauseFunc // ends the parts of this generation
 
+	readers int64 // parts that may be out at once; fixed
+
 	mu    sync.Mutex
 	moved *sync.Cond // have, size, gen or failed changed
 	have  spans      // guarded by mu
@@ -73,6 +75,11 @@ type transfer struct {
 	// allocated is what the file was given of the disk, reserved what of that
 	// is still to be filled; guarded by mu
 	allocated, reserved int64
+
+	// holes is held while what was unpacked is given back to the disk, so that
+	// the next generation's bytes never are.
+	holes sync.Mutex
+	given int64 // up to where; guarded by holes
 
 	claimsPage bool // of the reply that brings the first byte; its reader's alone
 	// unannounced is how many bytes of this generation nobody announced; its one
@@ -84,8 +91,8 @@ type transfer struct {
 // errAgain ends the parts of a generation that is given up, and its followers.
 var errAgain = errors.New("the transfer starts over")
 
-func newTransfer(j job) *transfer {
-	t := &transfer{job: j, size: j.obj.Size}
+func newTransfer(j job, readers int64) *transfer {
+	t := &transfer{job: j, size: j.obj.Size, readers: readers}
 	t.moved = sync.NewCond(&t.mu)
 	return t
 }
@@ -155,9 +162,28 @@ func (t *transfer) steal(late int64) *part {
 func (t *transfer) ahead(p *part, most int) (off int64, n int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	n = int(min(int64(most), p.end-p.off))
+	n = int(min(int64(most), p.end-p.off, t.grain()))
 	p.busy = p.off + int64(n)
 	return p.off, n
+}
+
+const (
+	// lost is the part of a file that a killed process may have read and not
+	// written: a twenty-fifth, of the twentieth that another run may fetch again.
+	lost = 25
+	// leastGrain, in bytes, is what it may hold of the smallest file.
+	leastGrain = 16 << 10
+)
+
+// grain is how many bytes a part may read before it writes and notes them: all
+// that are out together hold little of the whole. Large files have no need of
+// it. Callers hold mu.
+func (t *transfer) grain() int64 {
+	if t.size < 0 {
+		return bufferSize
+	}
+	parts := min(t.readers, (t.size+minPart-1)/minPart)
+	return max(leastGrain, t.size/lost/max(parts, 1)&^(4<<10-1))
 }
 
 // left is what of a part is still to come.
@@ -240,6 +266,9 @@ func (t *transfer) use(n int64) int64 {
 
 // restart begins a new generation and returns how many bytes it gives up.
 func (t *transfer) restart() int64 {
+	t.holes.Lock()
+	defer t.holes.Unlock()
+	t.given = 0
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	lost := t.have.sum()

@@ -41,8 +41,9 @@ const (
 // tuner finds how many connections help. A large download has a moment with one
 // or two, see look. Where they aren't enough, and in other downloads, it begins with
 // a few and doubles them every tick up to the most allowed, unless this process is busy
-// enough with those it has, they are fast, or the machine has no time for more: a start
-// that takes its time would be most of a download. Then it finds out whether fewer do as well, and now and then whether more would,
+// enough with those it has, they are fast, the machine has no time for more, or a limit
+// of bandwidth is reached: a start that takes its time would be most of a download.
+// Then it finds out whether fewer do as well, and now and then whether more would,
 // since other users of the network come and go.
 type tuner struct {
 	max   int64
@@ -111,12 +112,13 @@ func (t *tuner) run(ctx context.Context, e *engine) {
 			t.rate.Store(int64(float64(now.bytes-last.bytes) / seconds / float64(active)))
 		}
 		before := t.now.Load()
+		slowed := e.speed.slowed()
 		switch {
 		case t.first.goesOn():
 		case s.ramp && seconds >= late.Seconds():
 			// What is short can't be told now, but that the processor is.
 		case active >= before && now.score > last.score:
-			idle := now.cpu-last.cpu < busy*seconds && t.rate.Load() < fast && float64(now.bytes-last.bytes) < plenty*seconds
+			idle := !slowed && now.cpu-last.cpu < busy*seconds && t.rate.Load() < fast && float64(now.bytes-last.bytes) < plenty*seconds
 			t.now.Store(s.step(before, t.max, now, !idle))
 		default:
 			s.begin(now) // what happens now says nothing about the limit

@@ -24,7 +24,12 @@ type unpack struct {
 	bytes   int64
 	// taken is how many bytes and files are held against the run's limits.
 	taken, takenFiles int64
+	// relieve makes room on the disk, as far as that can be.
+	relieve func() bool
 }
+
+// nothing is what most have to give back.
+func nothing() bool { return false }
 
 // unpacked is one entry: a folder, a link, or a staged file.
 type unpacked struct {
@@ -34,13 +39,13 @@ type unpacked struct {
 	over   bool // a later entry has its path
 }
 
-func (e *engine) unpackStream(ctx context.Context, t *transfer, in io.Reader) (*unpack, error) {
-	u := &unpack{ctx: ctx, e: e, files: map[string]int{}}
+func (e *engine) unpackStream(ctx context.Context, t *transfer, from *follower, in io.Reader) (*unpack, error) {
+	u := &unpack{ctx: ctx, e: e, files: map[string]int{}, relieve: func() bool { return from.giveBack(e.tree) }}
 	return u, archive.Stream(t.item.Archive, in, e.archiveLimits(), u)
 }
 
 func (e *engine) archiveLimits() archive.Limits {
-	return archive.Limits{Entries: e.req.Limits.MaxFiles, Bytes: e.req.Limits.MaxBytes}
+	return archive.Limits{Entries: e.req.Limits.MaxFiles, Bytes: e.req.Limits.MaxBytes, Room: e.space.room}
 }
 
 // Folder implements archive.Sink.
@@ -64,7 +69,7 @@ func (u *unpack) File(p string, executable bool, r io.Reader) error {
 	u.replace(p, unpacked{path: p, file: &staged{name: name}})
 	buf := getBuffer()
 	defer putBuffer(buf)
-	to := &spaceWriter{ctx: u.ctx, space: u.e.space, w: f, taken: &u.taken}
+	to := &spaceWriter{ctx: u.ctx, space: u.e.space, w: f, taken: &u.taken, relieve: u.relieve}
 	n, err := io.CopyBuffer(to, struct{ io.Reader }{r}, *buf)
 	if to.err != nil {
 		return archive.SinkError(to.err)
@@ -115,6 +120,8 @@ type spaceWriter struct {
 	w     io.Writer
 	taken *int64
 	err   error
+
+	relieve func() bool
 }
 
 func (w *spaceWriter) Write(p []byte) (int, error) {
@@ -122,14 +129,22 @@ func (w *spaceWriter) Write(p []byte) (int, error) {
 		return 0, w.err
 	}
 	*w.taken += int64(len(p))
-	if w.err = w.space.more(int64(len(p))); w.err != nil {
+	if w.err = w.space.more(int64(len(p)), w.relieve); w.err != nil {
 		return 0, w.err
 	}
-	n, err := w.w.Write(p)
-	if err != nil {
+	done := 0
+	for {
+		n, err := w.w.Write(p[done:])
+		done += n
+		if err == nil || isFull(err) && w.relieve() {
+			if done == len(p) {
+				return done, nil
+			}
+			continue
+		}
 		w.err = w.space.explain(err)
+		return done, w.err
 	}
-	return n, w.err
 }
 
 // discard removes what was unpacked.
@@ -151,7 +166,7 @@ func (e *engine) finishArchive(ctx context.Context, t *transfer, digest string) 
 	defer t.close()
 	u := (*unpack)(nil)
 	if t.item.Archive == plan.Zip {
-		u = &unpack{ctx: ctx, e: e, files: map[string]int{}}
+		u = &unpack{ctx: ctx, e: e, files: map[string]int{}, relieve: nothing}
 		if err := archive.Unzip(t.file, t.total(), e.archiveLimits(), u); err != nil {
 			u.discard(e)
 			return e.space.explain(err)

@@ -57,16 +57,20 @@ func put(t *testing.T, node observe.Node, id string, p worker.Progress) observe.
 func TestPsShowsWhatRuns(t *testing.T) {
 	node := psNode(t)
 	put(t, node, "a-known", worker.Progress{Bytes: 512 << 20, Total: 1 << 30, Rate: 64 << 20, Item: "https://h/m\x1b[2J"})
-	put(t, node, "b-unknown", worker.Progress{Bytes: 3 << 20, Item: "s3://b/k", Waiting: "another pod"})
-	put(t, node, "c-slow", worker.Progress{Bytes: 1, Total: 1 << 60, Rate: 2})
+	put(t, node, "b-unknown", worker.Progress{Bytes: 3 << 20, Item: "s3://b/k", Waiting: "another pod", Trouble: "host reset the connection"})
+	slow := put(t, node, "c-slow", worker.Progress{Bytes: 1, Total: 1 << 60, Rate: 2})
+	slow.Limit = &observe.Limit{Bandwidth: 20 << 20, Downloads: 2}
+	if err := node.Write(slow); err != nil {
+		t.Fatal(err)
+	}
 	out, err := ps(node, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := `POD               MOUNTS      PROGRESS                                           RATE      LEFT        SINCE  ITEM
 vision/a-known    model,data  [##########----------]  50 %  512 MiB of 1.0 GiB   64 MiB/s  8s          1m3s   https://h/m?[2J
-vision/b-unknown  model,data  [????????????????????]   ? %  3.0 MiB              0 B/s     -           1m3s   s3://b/k (waiting for another pod)
-vision/c-slow     model,data  [--------------------]   0 %  1 B of 1.0 EiB       2 B/s     >99h0m0s    1m3s   
+vision/b-unknown  model,data  [????????????????????]   ? %  3.0 MiB              0 B/s     -           1m3s   s3://b/k (waiting for another pod) (host reset the connection)
+vision/c-slow     model,data  [--------------------]   0 %  1 B of 1.0 EiB       2 B/s     >99h0m0s    1m3s   (limited to 10 MiB/s of the node's 20 MiB/s, shared by 2 downloads)
 `
 	if diff := cmp.Diff(strings.Join(strings.Fields(want), " "), strings.Join(strings.Fields(out), " ")); diff != "" {
 		t.Errorf("(-want +got):\n%s\n%s", diff, out)

@@ -26,8 +26,14 @@ func (o *psOptions) writeDownloads(out io.Writer, all []observe.Running) error {
 	for _, r := range all {
 		p := r.Progress
 		item := p.Item
-		if p.Waiting != "" {
+		switch {
+		case p.Waiting != "":
 			item += " (waiting for " + p.Waiting + ")"
+		case r.Limit != nil:
+			item += " (" + r.Limit.String() + ")"
+		}
+		if p.Trouble != "" {
+			item += " (" + p.Trouble + ")"
 		}
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s/s\t%s\t%s\t%s\n", podName(r.Pod), printable(strings.Join(r.Mounts, ",")),
 			gauge(p), size(int64(p.Rate)), left(p), o.now.Sub(r.Since).Round(time.Second), printable(item))

@@ -20,8 +20,11 @@ import (
 	"github.com/sedna-io/containerd-shim-sedna/storage/worker"
 )
 
-// maxRequest is the longest request line read, bytes.
-const maxRequest = 64 << 20
+// How long the lines of a shim are at most, bytes.
+const (
+	maxRequest = 64 << 20
+	maxGrant   = 1 << 10
+)
 
 // errGone ends a worker whose shim is gone.
 var errGone = fmt.Errorf("the shim closed the worker's input: %w", context.Canceled)
@@ -74,12 +77,29 @@ func serve(ctx context.Context, in io.Reader, out io.Writer) (*worker.Report, er
 	defer root.Close()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	go func() {
-		_, _ = io.Copy(io.Discard, lines)
-		cancel(errGone)
-	}()
 	events := eventWriter{out: json.NewEncoder(out), failed: cancel}
-	return storage.Run(ctx, root, req, events.write)
+	meter := storage.NewMeter(func() { events.write(worker.Event{Ask: &worker.Ask{}}) })
+	go func() { cancel(takeGrants(lines, meter)) }()
+	var options []storage.Option
+	if req.Limits.Metered {
+		options = append(options, storage.Metered(meter))
+	}
+	return storage.Run(ctx, root, req, events.write, options...)
+}
+
+// takeGrants passes on what the shim grants, until it's gone.
+func takeGrants(lines *bufio.Reader, meter *storage.Meter) error {
+	for {
+		line, err := worker.ReadLine(lines, maxGrant)
+		if err != nil {
+			return errGone
+		}
+		var g worker.Grant
+		if err := json.Unmarshal(line, &g); err != nil || g.Bytes <= 0 {
+			return fmt.Errorf("the shim wrote what is no grant: %w", errdefs.ErrInvalidArgument)
+		}
+		meter.Grant(g.Bytes)
+	}
 }
 
 func readRequest(lines *bufio.Reader) (worker.Request, error) {

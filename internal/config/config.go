@@ -41,6 +41,8 @@ type Shim struct {
 	DeadlineMargin    Duration `toml:"deadline_margin"`    // default 10s
 	GVisorAnnotations []string `toml:"gvisor_annotations"` // default dev.gvisor.spec.mount.*, dev.gvisor.empty-dir.*
 	SkipContainers    []string `toml:"skip_containers"`    // default none
+	FullStats         bool     `toml:"full_stats"`         // default true
+	ProtectPaths      bool     `toml:"protect_paths"`      // default true
 }
 
 // Volumes is the [volumes] table.
@@ -57,11 +59,12 @@ type Storage struct {
 	MinFree       Amount   `toml:"min_free"`        // default 15%
 	MinFreeInodes Amount   `toml:"min_free_inodes"` // default 10%
 	MaxWorkers    int      `toml:"max_workers"`     // default 8
-	Bandwidth     Size     `toml:"bandwidth"`       // bytes per second; default 0: no cap
+	Bandwidth     Size     `toml:"bandwidth"`       // bytes per second of all workers; default 0: no cap
 	Concurrency   int      `toml:"concurrency"`     // default 32
 	StallTimeout  Duration `toml:"stall_timeout"`   // default 30s
 	CAFile        string   `toml:"ca_file"`
 	Proxy         string   `toml:"proxy"`
+	NoProxy       []string `toml:"no_proxy"` // hosts without it
 	DenyCIDRs     []string `toml:"deny_cidrs"`
 	AllowCIDRs    []string `toml:"allow_cidrs"`
 	// MetricsFile is where Prometheus' node_exporter finds counters.

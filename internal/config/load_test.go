@@ -69,7 +69,9 @@ func TestTheExampleLoadsAsItStandsAndShowsTheDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Path = ""
-	if !reflect.DeepEqual(c, Default()) {
+	recommended := Default()
+	recommended.RunscConfig = map[string]string{"oci-seccomp": "true"}
+	if !reflect.DeepEqual(c, recommended) {
 		t.Errorf("as it stands it gives %+v", c)
 	}
 	c, err = Parse("x", exampleWithoutComments(t))
@@ -77,7 +79,7 @@ func TestTheExampleLoadsAsItStandsAndShowsTheDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Path, c.HostPaths, c.Endpoints, c.RunscConfig = "", nil, nil, nil
-	for _, list := range []*[]string{&c.Shim.SkipContainers, &c.Storage.DenyCIDRs, &c.Storage.AllowCIDRs} {
+	for _, list := range []*[]string{&c.Shim.SkipContainers, &c.Storage.DenyCIDRs, &c.Storage.AllowCIDRs, &c.Storage.NoProxy} {
 		*list = nil
 	}
 	if want := Default(); !reflect.DeepEqual(c, want) {
@@ -224,6 +226,8 @@ func TestMistakesNameFileLineAndKey(t *testing.T) {
 		{"bits beyond the mask", "[storage]\nallow_cidrs = [\"10.0.0.1/8\"]\n", `write 10.0.0.0/8`},
 		{"relative metrics file", "[storage]\nmetrics_file = \"sedna.prom\"\n", `absolute path`},
 		{"metrics file that nobody reads", "[storage]\nmetrics_file = \"/var/lib/x/sedna.txt\"\n", `f.toml:2: [storage] metrics_file: "/var/lib/x/sedna.txt" doesn't end in .prom`},
+		{"no host for no_proxy", "[storage]\nno_proxy = [\"a,b\"]\n", `is no host`},
+		{"a URL for no_proxy", "[storage]\nno_proxy = [\"http://minio/\"]\n", `neither a host nor a network`},
 		{"proxy that is none", "[storage]\nproxy = \"proxy:3128\"\n", `[storage] proxy`},
 		{"log level", "log_level = \"loud\"\n", `log_level`},
 		{"grouping said twice", "grouping = false\n[shim]\ngrouping = true\n", `f.toml:1: grouping: contradicts [shim] grouping`},

@@ -94,6 +94,7 @@ func (c *Config) validateStorage(d *decoder) {
 	if s.Proxy != "" {
 		validateProxy(d, s.Proxy)
 	}
+	validateNoProxy(d, s.NoProxy)
 	if s.MetricsFile != "" {
 		validateMetricsFile(d, s.MetricsFile)
 	}
@@ -109,6 +110,20 @@ func validateProxy(d *decoder, proxy string) {
 		d.add("storage.proxy", "the proxy is no URL; write it like http://proxy:3128")
 	case !slices.Contains([]string{"http", "https", "socks5"}, u.Scheme):
 		d.add("storage.proxy", "the proxy's scheme is none of http, https and socks5")
+	}
+}
+
+// validateNoProxy wants one host, .domain, address or network for each entry.
+func validateNoProxy(d *decoder, hosts []string) {
+	for i, host := range hosts {
+		at := fmt.Sprintf("storage.no_proxy[%d]", i)
+		_, err := netip.ParsePrefix(host)
+		switch {
+		case host == "" || strings.ContainsAny(host, ", \t\n"):
+			d.add(at, "%s is no host; write each as an entry of its own, like .svc, 10.0.0.0/8 or minio.local:9000", quote(host))
+		case strings.Contains(host, "/") && err != nil:
+			d.add(at, "%s is neither a host nor a network; write it like minio.local or 10.0.0.0/8", quote(host))
+		}
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize"
 	"golang.org/x/sys/unix"
 
 	"github.com/sedna-io/containerd-shim-sedna/storage/worker"
@@ -36,6 +37,25 @@ type Running struct {
 	Since    time.Time       `json:"since"`
 	Updated  time.Time       `json:"updated"`
 	Progress worker.Progress `json:"progress"`
+	// Limit is what holds it back by the node's configuration, nil for nothing.
+	Limit *Limit `json:"limit,omitempty"`
+}
+
+// Limit is the node's bandwidth and who shares it.
+type Limit struct {
+	Bandwidth int64 `json:"bandwidth"` // bytes per second
+	Downloads int   `json:"downloads"` // that run now
+}
+
+// String implements fmt.Stringer, for people. A share is what each may have if
+// all need theirs.
+func (l Limit) String() string {
+	rate := humanize.IBytes(uint64(max(l.Bandwidth, 0))) + "/s"
+	if l.Downloads < 2 {
+		return "limited to the node's " + rate
+	}
+	share := humanize.IBytes(uint64(max(l.Bandwidth, 0) / int64(l.Downloads)))
+	return fmt.Sprintf("limited to %s/s of the node's %s, shared by %d downloads", share, rate, l.Downloads)
 }
 
 const (

@@ -44,6 +44,9 @@ type Sink interface {
 type Limits struct {
 	// Entries at most, and Bytes of content; 0 is no limit.
 	Entries, Bytes int64
+	// Room is asked for the content of an archive that says how much that is,
+	// before its first entry; nil lets all pass.
+	Room func(bytes int64) error
 }
 
 // An archive that holds more than freeBytes may be at most maxRatio times as
@@ -80,7 +83,7 @@ func newGuard(sink Sink, limits Limits, read func() int64) *guard {
 func (g *guard) name(raw string) (string, error) {
 	g.entries++
 	if g.limits.Entries > 0 && g.entries > g.limits.Entries {
-		return "", refuse(errdefs.ErrResourceExhausted, "the archive has more than %d entries", g.limits.Entries)
+		return "", tooMany(g.limits.Entries)
 	}
 	p := strings.TrimSuffix(raw, "/")
 	for strings.HasPrefix(p, "./") {
@@ -205,6 +208,10 @@ func (c *counted) Read(p []byte) (int, error) {
 
 func refuse(kind error, format string, args ...any) *source.Error {
 	return &source.Error{Kind: kind, Why: fmt.Sprintf(format, args...), Hint: "make the archive anew, or set unpack to \"never\" to get it as it is"}
+}
+
+func tooMany(entries int64) *source.Error {
+	return refuse(errdefs.ErrResourceExhausted, "the archive has more than %d entries", entries)
 }
 
 // damaged is for archives that can't be read to their end.

@@ -7,6 +7,7 @@ import (
 	"archive/zip"
 	"bytes"
 	"compress/gzip"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -299,6 +300,66 @@ func TestArchivesAreHeldToLimits(t *testing.T) {
 	}
 }
 
+// tableOf makes a zip of nothing but a table of contents with so many entries,
+// whose names have that length, and an end that claims another number.
+func tableOf(entries, name, claims int) []byte {
+	header := make([]byte, 46+name)
+	copy(header, "PK\x01\x02")
+	binary.LittleEndian.PutUint16(header[28:], uint16(name))
+	b := bytes.Repeat(header, entries)
+	end := make([]byte, 22)
+	copy(end, "PK\x05\x06")
+	binary.LittleEndian.PutUint16(end[10:], uint16(claims))
+	binary.LittleEndian.PutUint32(end[12:], uint32(len(b)))
+	return append(b, end...)
+}
+
+// reads counts what is read.
+type reads struct {
+	r io.ReaderAt
+	n int64
+}
+
+func (r *reads) ReadAt(p []byte, off int64) (int, error) {
+	n, err := r.r.ReadAt(p, off)
+	r.n += int64(n)
+	return n, err
+}
+
+// Package zip keeps the whole table in memory before it hands out an entry.
+func TestAZipWithTooManyEntriesIsRefusedBeforeItsTableIsRead(t *testing.T) {
+	for _, claims := range []int{0, 3, 1_000_000 % 65536} {
+		b := tableOf(1_000_000, 1, claims)
+		r := &reads{r: bytes.NewReader(b)}
+		err := Unzip(r, int64(len(b)), Limits{Entries: 1000}, &list{})
+		if !errors.Is(err, errdefs.ErrResourceExhausted) || !strings.Contains(err.Error(), "more than 1000 entries") {
+			t.Errorf("claiming %d: error is %v", claims, err)
+		}
+		if r.n > 256<<10 {
+			t.Errorf("claiming %d: %d bytes of the table were read", claims, r.n)
+		}
+	}
+	b := tableOf(maxDirectory/(46+65535)+1, 65535, 0)
+	err := Unzip(bytes.NewReader(b), int64(len(b)), Limits{}, &list{})
+	if !errors.Is(err, errdefs.ErrResourceExhausted) || !strings.Contains(err.Error(), "table of contents is larger than 128 MiB") {
+		t.Errorf("error is %v", err)
+	}
+}
+
+func TestAZipMayHaveAsManyEntriesAsAllowed(t *testing.T) {
+	var entries []zipEntry
+	for i := range 3000 {
+		entries = append(entries, zipEntry{fmt.Sprintf("f%d", i), "", 0o644})
+	}
+	b := zipOf(t, entries...)
+	if err := Unzip(bytes.NewReader(b), int64(len(b)), Limits{Entries: 3000}, &sinkhole{}); err != nil {
+		t.Error(err)
+	}
+	if err := Unzip(bytes.NewReader(b), int64(len(b)), Limits{Entries: 2999}, &sinkhole{}); !errors.Is(err, errdefs.ErrResourceExhausted) {
+		t.Errorf("one too many: error is %v", err)
+	}
+}
+
 // picky fails where an archive's reader let something through that it should not.
 type picky struct{ t *testing.T }
 
@@ -337,6 +398,8 @@ func FuzzTar(f *testing.F) {
 
 func FuzzZip(f *testing.F) {
 	f.Add(zipOf(f, zipEntry{"a/", "", fs.ModeDir | 0o755}, zipEntry{"a/b", "data", 0o644}, zipEntry{"l", "a/b", fs.ModeSymlink | 0o777}))
+	f.Add(tableOf(3, 1, 3))
+	f.Add(zipOf(f, zipEntry{"x", "run", 0o755}, zipEntry{"empty", "", 0o644}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		_ = Unzip(bytes.NewReader(b), int64(len(b)), Limits{Entries: 1000, Bytes: 1 << 22}, picky{t})
 	})

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"math"
 	"strings"
 
 	"github.com/containerd/errdefs"
@@ -17,14 +18,24 @@ import (
 
 // Unzip unpacks a zip archive of size bytes.
 func Unzip(r io.ReaderAt, size int64, limits Limits, sink Sink) error {
-	z, err := zip.NewReader(r, size)
+	table := &directory{r: r, entries: limits.Entries}
+	z, err := zip.NewReader(table, size)
+	if table.err != nil {
+		return table.err
+	}
 	if err != nil {
 		return damaged("zip", err)
 	}
+	table.whole = true
 	z.RegisterDecompressor(zip.Deflate, flate.NewReader)
 	g := newGuard(sink, limits, func() int64 { return size })
 	if len(z.File) == 0 {
 		return damaged("zip", errEmpty)
+	}
+	if limits.Room != nil {
+		if err := limits.Room(claimed(z.File)); err != nil {
+			return err
+		}
 	}
 	for _, f := range z.File {
 		if err := unzip(f, g); err != nil {
@@ -37,6 +48,18 @@ func Unzip(r io.ReaderAt, size int64, limits Limits, sink Sink) error {
 		}
 	}
 	return nil
+}
+
+// claimed is what entries say that they hold. One that holds another number of
+// bytes is damaged, as will show.
+func claimed(files []*zip.File) (sum int64) {
+	for _, f := range files {
+		if f.UncompressedSize64 > uint64(math.MaxInt64-sum) {
+			return math.MaxInt64
+		}
+		sum += int64(f.UncompressedSize64)
+	}
+	return sum
 }
 
 const encrypted = 1 // bit 0 of a zip entry's flags

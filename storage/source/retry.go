@@ -24,6 +24,8 @@ type Retry struct {
 	Stall time.Duration
 	// Early is until when Error.Early counts as transient.
 	Early time.Time
+	// Again is told each error that is worth another try; nil for nobody.
+	Again func(error)
 }
 
 // errStalled is why a request that brings nothing ends.
@@ -51,6 +53,9 @@ func (r *Retry) Wait(ctx context.Context, err error, tries int, once bool) (time
 	deadline, bounded := ctx.Deadline()
 	if wait > r.Longest || bounded && time.Until(deadline) < wait {
 		return 0, false
+	}
+	if r.Again != nil {
+		r.Again(err)
 	}
 	return wait, true
 }

@@ -61,6 +61,7 @@ type Server struct {
 	hook   func(*http.Request) // likewise
 	served atomic.Pointer[func(int64)]
 	pace   atomic.Int64
+	held   atomic.Int64 // offset, 0 for none
 }
 
 // Serve starts a server on loopback that the test's end stops.
@@ -141,7 +142,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		f = s.choose(s.seen[r.URL.Path], r)
 	}
 	s.mu.Unlock()
-	counted := &countingWriter{ResponseWriter: w, server: s}
+	counted := &countingWriter{ResponseWriter: w, server: s, request: r, at: firstByte(r)}
 	if f != nil {
 		f(counted, r, s.good)
 		return
@@ -163,9 +164,22 @@ func (s *Server) OnServed(f func(total int64)) {
 // had time to be read, so that what was served has mostly arrived. 0 ends that.
 func (s *Server) Pace(n int64) { s.pace.Store(n) }
 
+// Hold has no byte of a file served from the offset on: who asks for one waits.
+// 0 ends that for requests to come.
+func (s *Server) Hold(offset int64) { s.held.Store(offset) }
+
 type countingWriter struct {
 	http.ResponseWriter
-	server *Server
+	server  *Server
+	request *http.Request
+	at      int64 // offset of the next byte in the file
+}
+
+// firstByte is where the range that is asked for begins.
+func firstByte(r *http.Request) int64 {
+	first, _, _ := strings.Cut(strings.TrimPrefix(r.Header.Get("Range"), "bytes="), "-")
+	n, _ := strconv.ParseInt(first, 10, 64) // 0 without a range
+	return n
 }
 
 func (c *countingWriter) Write(p []byte) (int, error) {
@@ -176,8 +190,16 @@ func (c *countingWriter) Write(p []byte) (int, error) {
 			piece = p[:min(int64(len(p)), n)]
 			time.Sleep(time.Millisecond) // a stream's speed, nothing waits for it
 		}
+		if held := c.server.held.Load(); held > 0 {
+			if piece = piece[:max(min(int64(len(piece)), held-c.at), 0)]; len(piece) == 0 {
+				flush(c.ResponseWriter)
+				hang(c.request)
+				return total, c.request.Context().Err()
+			}
+		}
 		n, err := c.ResponseWriter.Write(piece)
 		total += n
+		c.at += int64(n)
 		p = p[n:]
 		served := c.server.Served.Add(int64(n))
 		if f := c.server.served.Load(); f != nil {

@@ -7,6 +7,7 @@
 //	 | -- stdin: Request, one JSON line --->  |
 //	 |    (stays open: its end is a cancel)   |
 //	 | <-- stdout: Event, a JSON line each -- |  at least one a second
+//	 | -- stdin: Grant, a JSON line each -->  |  one for each Ask of a metered worker
 //	 | <-- stdout: the last has Report ------ |  then exit 0, or 1 with Failure
 //
 // Secrets travel on stdin only. Nothing that the worker writes holds one.

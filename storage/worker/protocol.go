@@ -53,6 +53,9 @@ type Limits struct {
 	Concurrency          int           `json:"concurrency,omitempty"`
 	StallTimeout         time.Duration `json:"stallTimeout,omitempty"` // ns
 	Bandwidth            int64         `json:"bandwidth,omitempty"`    // bytes per second
+	// Metered says that Bandwidth is the node's: the worker may read only as many
+	// bytes as it's granted, and asks for each grant.
+	Metered bool `json:"metered,omitempty"`
 	// Memory and CPU are what the worker's cgroup gives it. It can't look there
 	// itself.
 	Memory int64 `json:"memory,omitempty"` // bytes, without what a tmpfs volume takes
@@ -68,6 +71,9 @@ type Network struct {
 	Deny  []string `json:"deny,omitempty"`
 	Allow []string `json:"allow,omitempty"`
 	Proxy string   `json:"proxy,omitempty"`
+	// NoProxy are hosts that are reached without it: names, .domains, addresses,
+	// CIDRs, each with a port or not.
+	NoProxy []string `json:"noProxy,omitempty"`
 	// CABundle is PEM of the node's ca_file.
 	CABundle []byte `json:"caBundle,omitempty"`
 	// Early is how long after the start a refusal, no route or an unknown name
@@ -81,6 +87,16 @@ type Event struct {
 	Log      *Log      `json:"log,omitempty"`
 	Report   *Report   `json:"report,omitempty"`
 	Failure  *Failure  `json:"failure,omitempty"`
+	Ask      *Ask      `json:"ask,omitempty"`
+}
+
+// Ask asks for the next Grant, one at a time.
+type Ask struct{}
+
+// Grant is a line from the shim: what a metered worker may read besides what it
+// was granted before.
+type Grant struct {
+	Bytes int64 `json:"bytes"`
 }
 
 // Progress says how far the whole request and each unfinished item is.
@@ -91,7 +107,8 @@ type Progress struct {
 	Files   int64   `json:"files"`           // complete
 	Rate    float64 `json:"rate"`            // bytes per second, lately
 	Waiting string  `json:"waiting,omitempty"`
-	Item    string  `json:"item,omitempty"` // the redacted URL being fetched
+	Trouble string  `json:"trouble,omitempty"` // why requests are tried again, while no data comes
+	Item    string  `json:"item,omitempty"`    // the redacted URL being fetched
 }
 
 // Log is a line for the shim's log.

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"sync"
 	"syscall"
 	"time"
 
@@ -32,6 +33,9 @@ type Command struct {
 	Start func(*exec.Cmd) (wait func() (status int, err error), err error)
 	// Started is told the process before it gets its request. An error ends it.
 	Started func(pid int) error
+	// Meter returns how many more bytes a metered worker may read, once it may; 0
+	// when ctx ends first. nil for workers that aren't metered.
+	Meter func(ctx context.Context) int64
 }
 
 // How long a worker may take to end: it is asked, then killed.
@@ -68,11 +72,17 @@ func (c Command) Run(ctx context.Context, req Request, on func(Event)) (*Report,
 		p.kill()
 		return nil, errors.Join(fmt.Errorf("encode the worker's request: %w", err), p.await(killGrace))
 	}
-	go p.send(append(line, '\n'))
+	asks := make(chan struct{}, 1)
+	feeding, stop := context.WithCancel(ctx)
+	var feeder sync.WaitGroup
+	feeder.Go(func() { c.feed(feeding, p.stdin, append(line, '\n'), asks) })
+	defer feeder.Wait()
+	defer p.close() // ends a write that nobody reads
+	defer stop()
 
 	results := make(chan outcome, 1)
 	go func() {
-		o := read(p.stdout, clean, on)
+		o := read(p.stdout, clean, asks, on)
 		if o.err != nil {
 			p.kill() // nobody reads on: it would wait for ever
 		}
@@ -82,7 +92,11 @@ func (c Command) Run(ctx context.Context, req Request, on func(Event)) (*Report,
 	case <-p.exited:
 		// The pipe still has what the worker wrote before it ended.
 		_ = p.stdout.SetReadDeadline(time.Now().Add(grace))
-		return (<-results).result(c.Path, p, clean)
+		o := <-results
+		if errors.Is(o.err, os.ErrDeadlineExceeded) {
+			o.err = nil // a child of its own holds the pipe, and goes with the group
+		}
+		return o.result(c.Path, p, clean)
 	case <-ctx.Done():
 		err := p.stop()
 		_ = p.stdout.Close() // ends the reader, even of a worker that won't
@@ -179,9 +193,25 @@ func (p *process) pipes() (theirs []*os.File, err error) {
 	return []*os.File{inR, outW, errW}, nil
 }
 
-// send writes the request. A worker that ends early makes it fail: its exit
-// says more.
-func (p *process) send(line []byte) { _, _ = p.stdin.Write(line) }
+// feed writes the request to a worker, and then a grant for each that it asks
+// for. A worker that ends early makes it fail: its exit says more.
+func (c Command) feed(ctx context.Context, to io.Writer, request []byte, asks <-chan struct{}) {
+	if _, err := to.Write(request); err != nil || c.Meter == nil {
+		return
+	}
+	lines := json.NewEncoder(to)
+	for {
+		select {
+		case <-asks:
+		case <-ctx.Done():
+			return
+		}
+		n := c.Meter(ctx)
+		if n == 0 || lines.Encode(Grant{Bytes: n}) != nil {
+			return
+		}
+	}
+}
 
 // stop ends the process: its stdin closes, it gets SIGTERM, then SIGKILL.
 func (p *process) stop() error {
@@ -222,7 +252,8 @@ type outcome struct {
 }
 
 // read takes events until the worker closes its output, or writes what is none.
-func read(from io.Reader, clean scrubber, on func(Event)) (o outcome) {
+// Of several asks one counts that nobody has answered yet.
+func read(from io.Reader, clean scrubber, asks chan<- struct{}, on func(Event)) (o outcome) {
 	lines := bufio.NewReaderSize(from, 64<<10)
 	for {
 		line, err := ReadLine(lines, maxEvent)
@@ -243,6 +274,12 @@ func read(from io.Reader, clean scrubber, on func(Event)) (o outcome) {
 		}
 		clean.event(&e)
 		switch {
+		case e.Ask != nil:
+			select {
+			case asks <- struct{}{}:
+			default:
+			}
+			continue
 		case e.Report != nil:
 			o.report = e.Report
 		case e.Failure != nil:

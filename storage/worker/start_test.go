@@ -5,6 +5,7 @@ package worker
 import (
 	"bufio"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -53,7 +54,8 @@ func fakeWorker(args []string) int {
 		return 4
 	}
 	var req Request
-	line, err := bufio.NewReader(os.Stdin).ReadBytes('\n')
+	lines := bufio.NewReader(os.Stdin)
+	line, err := lines.ReadBytes('\n')
 	if err != nil || json.Unmarshal(line, &req) != nil {
 		return 3
 	}
@@ -64,6 +66,19 @@ func fakeWorker(args []string) int {
 	case "failure":
 		_ = out.Encode(Event{Failure: &Failure{Kind: "not_found", Message: "no such bucket"}})
 		return 1
+	case "asking":
+		for range 3 {
+			_ = out.Encode(Event{Ask: &Ask{}})
+			line, _ := lines.ReadString('\n')
+			_ = out.Encode(Event{Log: &Log{Message: strings.TrimSpace(line)}})
+		}
+		_ = out.Encode(Event{Report: &Report{}})
+	case "greedy":
+		for range 1000 {
+			_ = out.Encode(Event{Ask: &Ask{}})
+		}
+		_ = out.Encode(Event{Progress: &Progress{}})
+		select {}
 	case "garbage":
 		fmt.Println("this is no event")
 	case "endless line":
@@ -304,6 +319,38 @@ func TestFindSaysWhereItLooked(t *testing.T) {
 	}
 }
 
+func TestAMeteredWorkerGetsWhatItAsksFor(t *testing.T) {
+	c := command(t)
+	n := int64(0)
+	c.Meter = func(context.Context) int64 { n++; return n << 10 }
+	var got []string
+	_, err := c.Run(t.Context(), request(t, "asking"), func(e Event) {
+		if e.Log != nil {
+			got = append(got, e.Log.Message)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := `[{"bytes":1024} {"bytes":2048} {"bytes":3072}]`; fmt.Sprint(got) != want {
+		t.Errorf("it was granted %v, want %s", got, want)
+	}
+}
+
+// A worker that asks without end waits for one grant like all others, and ends
+// with its context in the middle of it.
+func TestAWorkerHasOneGrantUnderWay(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	why := errors.New("the pod was killed")
+	c := command(t)
+	asked := 0
+	c.Meter = func(ctx context.Context) int64 { asked++; <-ctx.Done(); return 0 }
+	_, err := c.Run(ctx, request(t, "greedy"), func(Event) { cancel(why) })
+	if !errors.Is(err, why) || asked > 1 {
+		t.Errorf("the meter was asked %d times, then %v", asked, err)
+	}
+}
+
 func TestAnItemTravelsWhole(t *testing.T) {
 	insecure := true
 	want := request(t, "").Items[0]
@@ -337,6 +384,11 @@ func TestScrubbingKnowsTheFormsOfASecret(t *testing.T) {
 	} {
 		if got := clean.string(text); strings.Contains(got, canary) {
 			t.Errorf("%q became %q", text, got)
+		}
+	}
+	for _, secret := range []string{canary + "-key/+", "user:" + canary + "-password"} {
+		if text := base64.StdEncoding.EncodeToString([]byte(secret)); strings.Contains(clean.string("Basic "+text), text) {
+			t.Errorf("%q shows in base64", secret)
 		}
 	}
 }

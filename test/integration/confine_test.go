@@ -113,6 +113,33 @@ func limitsOf(groups []string) map[string]int64 {
 	return limits
 }
 
+// It also runs on control groups of version 2, in the machine of test/cgroup2.
+func TestAPodDownloadsWithinItsOwnControlGroup(t *testing.T) {
+	h := newHalfway(t, node.Sedna)
+	result := make(chan error, 1)
+	go func() { result <- h.Pod.Run(testutil.Context(t)) }()
+	<-h.gate.Reached
+	groups := workerGroups()
+	for _, dir := range groups {
+		if !strings.Contains(dir, "/pod"+h.UID+"/") {
+			t.Errorf("%s isn't below the pod's", dir)
+		}
+	}
+	if limits := limitsOf(groups); limits["memory"] < 1<<30 || limits["cpu"] != 100_000 {
+		t.Errorf("the limits of %s are %v", groups, limits)
+	}
+	h.gate.Open()
+	if err := <-result; err != nil {
+		t.Fatal(err)
+	}
+	noWorkerGroups(t)
+	container := h.Start(t, node.ContainerSpec{})
+	sameFiles(t, container.Tree(t, h.dir), map[string][]byte{"model.bin": h.content})
+	if last := lastResult(t, h.TestPod); last.Memory == 0 {
+		t.Errorf("its memory wasn't counted: %+v", last)
+	}
+}
+
 func TestGroupOfTheWorkerGoesWithAKilledShim(t *testing.T) {
 	h := newHalfway(t, node.Sedna)
 	h.interrupt(t, testutil.Context(t), func() {
@@ -132,22 +159,7 @@ func TestPodWithLessMemoryThanItsDownloadNeedsIsTold(t *testing.T) {
 		Volumes:     []node.Volume{downloadVolume()},
 		Annotations: asks(map[string]string{"model.url": server.File("/model.bin", web.Bytes(64<<20))}),
 	})
-	var limited bool
-	for _, dir := range isolate.Cgroups(isolate.Cgroup()) {
-		if filepath.Base(dir) != "pod"+pod.UID {
-			continue
-		}
-		for _, file := range []string{"memory.limit_in_bytes", "memory.max"} {
-			if f, err := os.OpenFile(filepath.Join(dir, file), os.O_WRONLY, 0); err == nil {
-				_, err = f.WriteString("1048576")
-				limited = limited || err == nil
-				_ = f.Close()
-			}
-		}
-	}
-	if !limited {
-		t.Skip("the pod's memory can't be limited here")
-	}
+	limitPod(t, pod, 1<<20)
 	contains(t, pod.RunFails(t), "for want of memory", "the pod's own limit of 1.0 MiB")
 	noWorkerGroups(t)
 }

@@ -4,6 +4,7 @@ package integration
 
 import (
 	"context"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -15,6 +16,11 @@ import (
 
 // canary stands for a secret: it must not turn up anywhere.
 const canary = "c4n4ry-s3cr3t"
+
+// programmers is what an error says that was written for them: names of Go
+// types, addresses, verbs that found no value (huggingface/transformers#8497,
+// kserve/kserve#1060: nobody could act on a low-level error).
+var programmers = regexp.MustCompile(`\*[a-z]+\.[A-Z]\w*|0xc0[0-9a-f]{8}|%!\w|<nil>|panic|goroutine`)
 
 // failing is a pod that must not start, and what its error tells the user.
 type failing struct {
@@ -38,6 +44,9 @@ func (f failing) run(t *testing.T, n testutil.TestNode) {
 	t.Log(message)
 	contains(t, message, f.says...)
 	lacks(t, message, canary, "\n")
+	if found := programmers.FindString(message); found != "" {
+		t.Errorf("%q means nothing to a user: %s", found, message)
+	}
 	lacks(t, n.Log(since, 1000), canary)
 	if !f.others {
 		noFinalFiles(t, pod)

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/sedna-io/containerd-shim-sedna/test/testutil"
+	"github.com/sedna-io/containerd-shim-sedna/test/testutil/binaries"
 	"github.com/sedna-io/containerd-shim-sedna/test/testutil/node"
 	"github.com/sedna-io/containerd-shim-sedna/test/testutil/report"
 	"github.com/sedna-io/containerd-shim-sedna/test/testutil/web"
@@ -92,10 +93,21 @@ func noFinalFiles(t *testing.T, pod testutil.TestPod) {
 func contains(t *testing.T, text string, want ...string) {
 	t.Helper()
 	for _, part := range want {
-		if !strings.Contains(text, part) {
-			t.Errorf("%q is not in: %s", part, text)
+		if !strings.Contains(text, handedOn(part)) {
+			t.Errorf("%q is not in: %s", handedOn(part), text)
 		}
 	}
+}
+
+// handedOn is a gRPC code as containerd hands it on from a shim: 1.x knows fewer
+// of them, containerd errdefs/grpc.go:ToGRPC of its release/1.7 branch.
+func handedOn(code string) string {
+	_, version, err := binaries.Containerd()
+	unknown := code == "PermissionDenied" || code == "ResourceExhausted"
+	if err == nil && unknown && strings.HasPrefix(version, "1.") {
+		return "Unknown"
+	}
+	return code
 }
 
 // lacks fails for each of the parts that must not be in a text.

@@ -5,9 +5,11 @@
 package integration
 
 import (
+	"path/filepath"
 	"testing"
 
 	"github.com/sedna-io/containerd-shim-sedna/test/testutil"
+	"github.com/sedna-io/containerd-shim-sedna/test/testutil/binaries"
 	"github.com/sedna-io/containerd-shim-sedna/test/testutil/node"
 )
 
@@ -25,9 +27,38 @@ const (
 	linkedRoot  = "linked-root"  // says a symbolic link
 	oneByOne    = "one-by-one"   // downloads for one pod at a time
 	configured  = "configured"   // config.toml is written by each test that uses it
+	noRunsc     = "no-runsc"     // config.toml names a runsc that isn't there
+	byPath      = "by-path"      // runtime_path names the shim, and PATH needn't have it
+	sandboxAPI  = "sandbox-api"  // sandboxer = "shim"
+	untrusted   = "untrusted"    // containerd's own name: it runs pods that an annotation calls so
+	otherwise   = "elsewhere"    // pods have another network than all others
+	policed     = "policed"      // pods have a network with policies
+	recommended = "recommended"  // config.toml is the one in deploy/
 )
 
+// The networks of the last two.
+var (
+	otherNetwork = node.Network{Bridge: "sedna1", Address: "10.90.0.1"}
+	withPolicies = node.Network{
+		Bridge: "sedna2", Address: "10.91.0.1",
+		Chained: `{"type": "policy", "capabilities": {"io.kubernetes.cri.pod-annotations": true}}`,
+	}
+)
+
+// shimPath is our shim as these tests have built it.
+func shimPath() string {
+	ours, _, err := binaries.Dirs()
+	if err != nil {
+		panic(err)
+	}
+	return filepath.Join(ours, binaries.Shim)
+}
+
 func TestMain(m *testing.M) {
+	deploy, err := filepath.Abs("../../deploy/config.toml")
+	if err != nil {
+		panic(err)
+	}
 	testutil.Main(m, node.Options{Handlers: []node.Handler{
 		{Name: malformed, Raw: true, Config: "[storage]\nworker = = 1\n"},
 		{Name: unknownKey, Raw: true, Config: "[storage]\nmax_worker = 3\n"},
@@ -41,5 +72,12 @@ func TestMain(m *testing.M) {
 		{Name: linkedRoot, Raw: true, Config: "[shim]\nkubelet_root = \"" + rootLink + "\"\n"},
 		{Name: oneByOne, Config: "[storage]\nmax_workers = 1\n"},
 		{Name: configured},
+		{Name: untrusted},
+		{Name: sandboxAPI, Sandboxer: "shim"},
+		{Name: otherwise, Network: &otherNetwork},
+		{Name: policed, Config: "deadline_margin = \"1s\"\n", Network: &withPolicies},
+		{Name: noRunsc, Raw: true, Config: "binary_name = \"runsc-elsewhere\"\n"},
+		{Name: byPath, Path: shimPath()},
+		{Name: recommended, ConfigPath: deploy},
 	}})
 }

@@ -79,7 +79,7 @@ func Node(t testing.TB) TestNode {
 		t.Fatal("the package's TestMain doesn't call testutil.Main")
 	}
 	if shared.node == nil && shared.err == nil {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		ctx, cancel := context.WithTimeout(context.Background(), node.Patience(time.Minute))
 		defer cancel()
 		shared.node, shared.err = node.Start(ctx, shared.options)
 	}
@@ -99,6 +99,15 @@ func (n TestNode) Configure(t testing.TB, handler, config string) {
 	}
 }
 
+// ConfigureFirst writes the config.toml of a handler with keys of the top level,
+// see node.Node.ConfigureFirst.
+func (n TestNode) ConfigureFirst(t testing.TB, handler, config string) {
+	t.Helper()
+	if err := n.Node.ConfigureFirst(handler, config); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // checkAfter runs after all other cleanups of the test.
 func checkAfter(t testing.TB, n *node.Node, since int64) {
 	if err := n.CheckLeftovers(context.Background()); err != nil {
@@ -113,7 +122,7 @@ func checkAfter(t testing.TB, n *node.Node, since int64) {
 // the reason gets printed.
 func Context(t testing.TB) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), node.Patience(2*time.Minute))
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -56,7 +56,10 @@ func explain(ctx context.Context, u *url.URL, err error) error {
 
 func explainDial(u *url.URL, err error) *source.Error {
 	e := &source.Error{Kind: errdefs.ErrUnavailable, Early: true, Err: err}
-	var dns *net.DNSError
+	var (
+		dns *net.DNSError
+		op  *net.OpError
+	)
 	switch {
 	case errors.As(err, &dns):
 		e.Why = "the name " + u.Hostname() + " can't be resolved"
@@ -65,16 +68,21 @@ func explainDial(u *url.URL, err error) *source.Error {
 			e.Hint = "check its spelling; a name within the cluster needs the pod's DNS and its full form, like minio.NAMESPACE.svc.cluster.local"
 		} else {
 			e.Why += " now (the DNS server doesn't answer)"
+			e.Hint = "check the pod's name servers, and whether a network policy lets it ask them"
 		}
 	case errors.Is(err, syscall.ECONNREFUSED):
 		e.Why = "the connection to " + u.Host + " was refused"
-		e.Hint = "check host and port, and that the server runs"
+		e.Hint = "check host and port, that the server runs, and that no network policy refuses it"
 	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH), errors.Is(err, syscall.EADDRNOTAVAIL):
 		e.Why = "there is no route to " + u.Host
-		e.Hint = "check the address and the pod's network"
+		e.Hint = "check the address, the pod's network, and what its policies forbid"
 	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM):
 		e.Why = "the connection to " + u.Host + " was not permitted"
 		e.Hint = "a firewall or network policy forbids it"
+	case errors.As(err, &op) && op.Op == "dial" && op.Timeout():
+		e.Early, e.Transient = false, true
+		e.Why = u.Host + " did not answer in time"
+		e.Hint = "check the address, and whether a network policy or firewall drops what is sent there"
 	default:
 		return nil
 	}

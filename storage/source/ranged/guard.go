@@ -3,11 +3,15 @@
 package ranged
 
 import (
+	"context"
 	"fmt"
+	"net"
 	"net/netip"
+	"strings"
 	"syscall"
 
 	"github.com/containerd/errdefs"
+	"golang.org/x/sys/unix"
 
 	"github.com/sedna-io/containerd-shim-sedna/storage/source"
 	"github.com/sedna-io/containerd-shim-sedna/storage/worker"
@@ -101,11 +105,27 @@ func (g *guard) check(a netip.Addr) error {
 	return nil
 }
 
+// checkHost is check for a host that isn't resolved yet, maybe by somebody else.
+func (g *guard) checkHost(host string) error {
+	a, isAddress, err := written(strings.TrimSuffix(host, "."))
+	if err == nil && isAddress {
+		err = g.check(a)
+	}
+	return err
+}
+
 func denied(a netip.Addr, why string) error {
 	return &source.Error{
 		Kind: errdefs.ErrPermissionDenied,
 		Why:  fmt.Sprintf("the address %s may not be dialled (%s)", a, why),
 		Hint: "an operator can allow it in [storage] allow_cidrs",
+	}
+}
+
+// refusedHost is for hosts that no allow_cidrs could allow.
+func refusedHost(host, why string) error {
+	return &source.Error{
+		Kind: errdefs.ErrPermissionDenied, Why: fmt.Sprintf("the host %q may not be asked for (%s)", host, why), Hint: "write the host's name, or its address in the usual way",
 	}
 }
 
@@ -134,12 +154,31 @@ func in(list []netip.Prefix, a netip.Addr) bool {
 	return false
 }
 
+// dialer dials what may be dialled.
+func (n *Network) dialer() dial {
+	d := &net.Dialer{Timeout: dialTimeout, KeepAlive: keepAlive, Control: n.control}
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		if host, _, err := net.SplitHostPort(address); err == nil {
+			if err := n.guard.checkHost(host); err != nil {
+				return nil, err
+			}
+		}
+		return d.DialContext(ctx, network, address)
+	}
+}
+
 // control is a net.Dialer's Control: the kernel connects to just this address
 // next, so no later DNS answer can change what was checked.
-func (g *guard) control(_, address string, _ syscall.RawConn) error {
+func (n *Network) control(_, address string, conn syscall.RawConn) error {
 	ap, err := netip.ParseAddrPort(address)
 	if err != nil {
 		return denied(netip.Addr{}, "it can't be read")
 	}
-	return g.check(ap.Addr())
+	if err := n.guard.check(ap.Addr()); err != nil || n.Ahead == 0 {
+		return err
+	}
+	return conn.Control(func(fd uintptr) {
+		// Before the connection, whose window scale follows from it.
+		_ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, int(n.Ahead))
+	})
 }

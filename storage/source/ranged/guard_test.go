@@ -76,3 +76,21 @@ func TestBadCIDRsAreNamed(t *testing.T) {
 		}
 	}
 }
+
+func TestWhichHostsMayBeAskedFor(t *testing.T) {
+	g, err := newGuard(worker.Network{Deny: []string{"10.0.0.0/8"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for host, denied := range map[string]bool{
+		"example.com": false, "example.com.": false, "192.168.1.1": false, "2001:db8::1": false,
+		"a1": false, "model-7b": false, "1.2.3.4.in-addr.arpa": false, "0xmodels": false, "": false,
+		"169.254.169.254": true, "169.254.169.254.": true, "::ffff:a9fe:a9fe": true, "fd00:ec2::254": true, "10.1.2.3": true,
+		"2852039166": true, "0251.0376.0251.0376": true, "0xa9.0xfe.0xa9.0xfe": true, "0xA9FEA9FE": true, "169.254.43518": true, "169.0xfea9fe.": true,
+	} {
+		err := g.checkHost(host)
+		if (err != nil) != denied || err != nil && !errors.Is(err, errdefs.ErrPermissionDenied) {
+			t.Errorf("%q: %v", host, err)
+		}
+	}
+}

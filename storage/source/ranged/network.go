@@ -7,10 +7,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
-	"net"
 	"net/http"
-	"net/netip"
-	"net/url"
 	"slices"
 	"sync"
 	"time"
@@ -38,11 +35,14 @@ const (
 // trusts. One serves all the sources of a request.
 type Network struct {
 	guard *guard
-	proxy *url.URL
+	proxy *proxy // nil for none
 	roots []byte
 	pool  int
 	// Retry is how the sources' own requests are tried again.
 	Retry source.Retry
+	// Ahead bounds what a connection brings before it is read, bytes; 0 for the
+	// kernel's own idea. It holds for connections to come.
+	Ahead int64
 
 	mu         sync.Mutex
 	transports map[trust]*transports // by whom they trust; guarded by mu
@@ -65,12 +65,8 @@ func NewNetwork(n worker.Network, pool int) (*Network, error) {
 	if out.pool <= 0 {
 		out.pool = defaultPoolSize
 	}
-	if n.Proxy != "" {
-		if out.proxy, err = url.Parse(n.Proxy); err != nil || out.proxy.Host == "" {
-			return nil, fmt.Errorf("the node's [storage] proxy is no URL: %w", errdefs.ErrInvalidArgument)
-		}
-	}
-	return out, nil
+	out.proxy, err = newProxy(n, g)
+	return out, err
 }
 
 // Close ends the connections that nobody uses.
@@ -114,9 +110,7 @@ func (n *Network) transport(bundle []byte, skip bool) (*transports, error) {
 }
 
 func (n *Network) newTransport(c *tls.Config) *http.Transport {
-	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: keepAlive, Control: n.guard.control}
 	t := &http.Transport{
-		DialContext:            dialWith(dialer),
 		TLSClientConfig:        c,
 		TLSHandshakeTimeout:    dialTimeout,
 		ResponseHeaderTimeout:  headerTimeout,
@@ -127,20 +121,11 @@ func (n *Network) newTransport(c *tls.Config) *http.Transport {
 		MaxResponseHeaderBytes: maxHeader,
 		Protocols:              new(http.Protocols),
 	}
+	d := n.dialer()
 	if n.proxy != nil {
-		// The proxy is the node's own choice, wherever it stands; it resolves
-		// names, so only addresses written as such can be checked here.
-		free := &net.Dialer{Timeout: dialTimeout, KeepAlive: keepAlive}
-		t.DialContext = dialWith(free)
-		t.Proxy = func(r *http.Request) (*url.URL, error) {
-			if a, err := netip.ParseAddr(r.URL.Hostname()); err == nil {
-				if err := n.guard.check(a); err != nil {
-					return nil, err
-				}
-			}
-			return n.proxy, nil
-		}
+		t.Proxy, d = n.proxy.pick, n.proxy.dialer(d)
 	}
+	t.DialContext = dialWith(d)
 	return t
 }
 

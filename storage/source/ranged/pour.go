@@ -32,9 +32,12 @@ type conn struct {
 	next atomic.Pointer[pouring]
 }
 
-func dialWith(d *net.Dialer) func(context.Context, string, string) (net.Conn, error) {
+type dial = func(ctx context.Context, network, address string) (net.Conn, error)
+
+// dialWith makes such connections of those that d dials.
+func dialWith(d dial) dial {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		c, err := d.DialContext(ctx, network, address)
+		c, err := d(ctx, network, address)
 		if err != nil {
 			return nil, err
 		}

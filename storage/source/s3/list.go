@@ -22,6 +22,9 @@ const (
 	pageSize = "1000"
 	// A page of 1000 keys of 1 KiB, escaped threefold, fits well.
 	maxPage = 8 << 20
+	// maxEmpty is how many pages in a row may hold nothing. Services skip deleted
+	// objects in pages of their own, but not for ever.
+	maxEmpty = 1000
 )
 
 // List implements source.Source.
@@ -48,9 +51,13 @@ func (s *Source) below(ctx context.Context, yield func(source.Object) error) err
 		prefix = s.key + "/"
 	}
 	files, token := 0, ""
+	var ahead progress
 	for {
 		p, err := s.page(ctx, prefix, token)
 		if err != nil {
+			return err
+		}
+		if err := ahead.check(p); err != nil {
 			return err
 		}
 		for _, entry := range p.Contents {
@@ -80,6 +87,39 @@ func (s *Source) below(ctx context.Context, yield func(source.Object) error) err
 		return notFound(fmt.Sprintf("there are no objects at %q or below %q in bucket %q", s.key, prefix, s.bucket))
 	}
 	return nil
+}
+
+// progress tells a listing that goes on from one that goes round: each page may
+// be fine by itself.
+type progress struct {
+	empty int             // pages in a row
+	first map[string]bool // keys that pages began with
+}
+
+func (l *progress) check(p *page) error {
+	if len(p.Contents) == 0 {
+		if l.empty++; l.empty > maxEmpty {
+			return endless(fmt.Sprintf("%d pages in a row hold no object", maxEmpty))
+		}
+		return nil
+	}
+	l.empty = 0
+	key := p.Contents[0].Key
+	if l.first[key] {
+		return endless(fmt.Sprintf("a second page begins with %q", key))
+	}
+	if l.first == nil {
+		l.first = map[string]bool{}
+	}
+	l.first[key] = true
+	return nil
+}
+
+// endless is for listings that another try wouldn't end either.
+func endless(why string) *source.Error {
+	e := badList("it goes on for ever: " + why)
+	e.Transient = false
+	return e
 }
 
 func (s *Source) page(ctx context.Context, prefix, token string) (*page, error) {

@@ -170,6 +170,27 @@ func TestBrokenListingsFail(t *testing.T) {
 	}
 }
 
+// A server that always says that there's more can't keep a node listing.
+func TestListingsThatNeverEndAreEnded(t *testing.T) {
+	for says, contents := range map[string]string{
+		"pages in a row hold no object":     "",
+		"a second page begins with \"m/a\"": "<Contents><Key>m/a</Key></Contents>",
+	} {
+		n := 0
+		s := storagetest.Serve(t, storagetest.NewFiles(), func(int, *http.Request) storagetest.Fault {
+			n++
+			return answer(200, fmt.Sprintf("<ListBucketResult><IsTruncated>true</IsTruncated><NextContinuationToken>%d</NextContinuationToken>%s</ListBucketResult>", n, contents))
+		})
+		_, err := keysOf(t, open(t, "s3://models/m/", service(s), plan.Credentials{}))
+		if !errors.Is(err, errdefs.ErrDataLoss) || !strings.Contains(err.Error(), says) {
+			t.Errorf("after %d pages: error is %v, want %q", n, err, says)
+		}
+		if n > maxEmpty+1 {
+			t.Errorf("%d pages were asked for", n)
+		}
+	}
+}
+
 func TestWhereTheBucketStands(t *testing.T) {
 	for _, tt := range []struct{ raw, endpoint, addressing, region, want string }{
 		{"s3://bucket/k", "", "", "", "https://bucket.s3.amazonaws.com/k"},

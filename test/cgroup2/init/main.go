@@ -7,6 +7,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -45,8 +46,11 @@ func leave() error {
 	if err := errors.Join(os.Mkdir(root, 0o755), unix.Mount("tmpfs", root, "tmpfs", 0, "mode=755")); err != nil {
 		return err
 	}
-	for _, name := range []string{"init", "bin", "etc", "tests"} {
+	for _, name := range []string{"init", "bin", "etc", "repo"} {
 		if err := copyAll("/"+name, root+"/"+name); err != nil {
+			return err
+		}
+		if err := os.RemoveAll("/" + name); err != nil {
 			return err
 		}
 	}
@@ -69,6 +73,9 @@ func copyAll(from, to string) error {
 }
 
 func run() error {
+	if err := loadModules("/modules"); err != nil {
+		return err
+	}
 	if err := leave(); err != nil {
 		return fmt.Errorf("make a root: %w", err)
 	}
@@ -77,25 +84,56 @@ func run() error {
 			return fmt.Errorf("mount %s: %w", m.target, err)
 		}
 	}
-	if err := os.Symlink("/init", "/bin/sleep"); err != nil {
+	if err := errors.Join(os.MkdirAll("/var/lib", 0o755), os.Symlink("/init", "/bin/sleep")); err != nil {
 		return err
 	}
-	tests, err := filepath.Glob("/tests/*.test")
-	if err != nil || len(tests) == 0 {
-		return fmt.Errorf("no tests: %w", err)
-	}
 	var failed []string
-	for _, test := range tests {
-		cmd := exec.Command(test, "-test.v", "-test.timeout", "4m")
-		cmd.Dir = "/tmp"
-		cmd.Env = []string{"PATH=/bin", "HOME=/", "TMPDIR=/tmp"}
-		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stdout
-		if err := cmd.Run(); err != nil {
-			failed = append(failed, fmt.Sprintf("%s: %v", filepath.Base(test), err))
+	err := filepath.WalkDir("/repo", func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && filepath.Ext(path) == ".test" {
+			if err := runTests(path); err != nil {
+				failed = append(failed, fmt.Sprintf("%s: %v", filepath.Base(path), err))
+			}
 		}
+		return err
+	})
+	if err != nil {
+		return err
 	}
 	if len(failed) > 0 {
 		return errors.New(strings.Join(failed, "; "))
+	}
+	return nil
+}
+
+// runTests runs a package's tests in its folder, those that its file "tests"
+// names.
+func runTests(path string) error {
+	cmd := exec.Command(path, "-test.v", "-test.timeout", "8m")
+	if chosen, err := os.ReadFile(filepath.Join(filepath.Dir(path), "tests")); err == nil {
+		cmd.Args = append(cmd.Args, "-test.run", string(chosen))
+	}
+	cmd.Dir = filepath.Dir(path)
+	cmd.Env = []string{"PATH=/bin", "HOME=/", "TMPDIR=/tmp", "SEDNA_TEST_PATIENCE=10"}
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stdout
+	return cmd.Run()
+}
+
+// loadModules loads the kernel's modules of a folder in the order of their names.
+func loadModules(dir string) error {
+	files, err := filepath.Glob(filepath.Join(dir, "*.ko"))
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		f, err := os.Open(file)
+		if err != nil {
+			return err
+		}
+		err = unix.FinitModule(int(f.Fd()), "", 0)
+		_ = f.Close()
+		if err != nil {
+			return fmt.Errorf("load %s: %w", file, err)
+		}
 	}
 	return nil
 }

@@ -3,13 +3,15 @@
 // Package binaries finds the programs that tests run, and builds this
 // repository's own so that no test runs yesterday's.
 //
-//	bin/tools/   foreign programs, by `make tools`
-//	bin/test/    ours and the workload, by Build
+//	bin/tools/                 foreign programs, by `make tools`
+//	bin/tools/containerd-1.7/  another containerd and its ctr, see Containerd
+//	bin/test/                  ours and the workload, by Build
 package binaries
 
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,28 +25,55 @@ const (
 	Shim     = "containerd-shim-sedna-v1"
 	Worker   = "sedna-storage"
 	Workload = "workload"
+	// BadWorker misbehaves as the worker, by the name it is called by.
+	BadWorker = "badworker"
 	// GVisorShim starts gVisor's own shim, to compare with.
 	GVisorShim = "gvisorshim"
+	// Policy is a CNI plugin.
+	Policy = "policy"
 )
 
 // GVisor is gVisor's own shim, one of the tools.
 const GVisor = "containerd-shim-runsc-v1"
 
-// tools are the foreign programs that a node needs.
-var tools = []string{"containerd", "ctr", "runsc", GVisor, "bridge", "host-local", "loopback", "versitygw"}
+// tools are the foreign programs that a node needs beside containerd.
+var tools = []string{"runsc", GVisor, "bridge", "host-local", "loopback", "versitygw"}
 
-// Root is the folder of this repository: the nearest one upwards with a go.mod.
+// containerdEnv names another version of containerd than the one that tests
+// run on: "1.7" or "2.1".
+const containerdEnv = "SEDNA_CONTAINERD"
+
+// Containerd is the folder of containerd and ctr, and the version that was asked
+// for, "" for the usual one.
+func Containerd() (dir, version string, err error) {
+	version = os.Getenv(containerdEnv)
+	_, tools, err := Dirs()
+	return folder(tools, version), version, err
+}
+
+// folder is where the tools have a version of containerd.
+func folder(tools, version string) string {
+	if version == "" {
+		return tools
+	}
+	return filepath.Join(tools, "containerd-"+version)
+}
+
+// module is this repository's; test/e2e and the tools have modules of their own.
+const module = "module github.com/sedna-io/containerd-shim-sedna\n"
+
+// Root is the folder of this repository: the nearest one upwards with its go.mod.
 func Root() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
 		return "", err
 	}
 	for at := dir; ; at = filepath.Dir(at) {
-		if _, err := os.Stat(filepath.Join(at, "go.mod")); err == nil {
+		if text, err := os.ReadFile(filepath.Join(at, "go.mod")); err == nil && strings.HasPrefix(string(text), module) {
 			return at, nil
 		}
 		if at == filepath.Dir(at) {
-			return "", fmt.Errorf("no go.mod at or above %s", dir)
+			return "", fmt.Errorf("no go.mod of this repository at or above %s", dir)
 		}
 	}
 }
@@ -59,26 +88,49 @@ func Dirs() (ours, tools string, err error) {
 }
 
 // Missing says what has to be built before a node can start, or is "".
-func Missing() string {
+func Missing() string { return MissingFor(os.Getenv(containerdEnv)) }
+
+// MissingFor is Missing for a node with another version of containerd.
+func MissingFor(version string) string {
 	_, dir, err := Dirs()
 	if err != nil {
 		return err.Error()
 	}
-	var missing []string
-	for _, tool := range tools {
-		if _, err := os.Stat(filepath.Join(dir, tool)); err != nil {
-			missing = append(missing, tool)
-		}
-	}
+	missing := append(absent(folder(dir, version), "containerd", "ctr"), absent(dir, tools...)...)
 	if len(missing) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("bin/tools lacks %s: run `make tools`", strings.Join(missing, ", "))
+	target := "tools"
+	if version != "" {
+		target = "tools-containerd"
+	}
+	return fmt.Sprintf("bin/tools lacks %s: run `make %s`", strings.Join(missing, ", "), target)
+}
+
+// UseContainerd changes the version that Containerd finds, for this process.
+func UseContainerd(version string) error { return os.Setenv(containerdEnv, version) }
+
+// absent are the files that a folder doesn't have.
+func absent(dir string, names ...string) []string {
+	var missing []string
+	for _, name := range names {
+		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+			missing = append(missing, name)
+		}
+	}
+	return missing
 }
 
 // Build brings bin/test up to date. Test packages that start at the same time
-// build one after the other.
-func Build() error {
+// build one after the other. A machine without Go, as that of test/cgroup2, got
+// bin/test with the tests.
+func Build() error { return BuildWith(nil) }
+
+// BuildWith is Build with further packages, by the names of their programs.
+func BuildWith(more map[string]string) error {
+	if _, err := exec.LookPath("go"); err != nil {
+		return nil
+	}
 	root, err := Root()
 	if err != nil {
 		return err
@@ -94,7 +146,10 @@ func Build() error {
 	defer lock.Unlock()
 	packages := map[string]string{
 		Shim: "./cmd/" + Shim, Worker: "./cmd/" + Worker, Workload: "./test/workload", GVisorShim: "./test/gvisorshim",
+		Policy:    "./test/policy",
+		BadWorker: "./test/badworker",
 	}
+	maps.Copy(packages, more)
 	var errs []error
 	for name, pkg := range packages {
 		errs = append(errs, build(root, filepath.Join(dir, name), pkg))

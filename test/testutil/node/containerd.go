@@ -3,66 +3,18 @@
 package node
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"text/template"
 
 	"github.com/sedna-io/containerd-shim-sedna/test/testutil/binaries"
 )
-
-// containerdConfig is a version 3 file, containerd docs/cri/config.md. The
-// annotation lists are those of docs/ for users; dev.gvisor.flag.* and
-// dev.gvisor.spec.rootfs.* are let through on purpose, so that tests can see the
-// shim remove them.
-var containerdConfig = template.Must(template.New("config.toml").Parse(`version = 3
-root = '{{.Dir}}/root'
-state = '{{.Dir}}/state'
-disabled_plugins = [
-  'io.containerd.snapshotter.v1.blockfile', 'io.containerd.snapshotter.v1.erofs', 'io.containerd.differ.v1.erofs',
-  'io.containerd.snapshotter.v1.native', 'io.containerd.image-verifier.v1.bindir', 'io.containerd.monitor.container.v1.restart',
-]
-
-[debug]
-  level = '{{.LogLevel}}'
-
-[plugins.'io.containerd.server.v1.grpc']
-  address = '{{.Dir}}/containerd.sock'
-[plugins.'io.containerd.server.v1.ttrpc']
-  address = '{{.Dir}}/containerd.sock.ttrpc'
-[plugins.'io.containerd.internal.v1.opt']
-  path = '{{.Dir}}/opt'
-[plugins.'io.containerd.nri.v1.nri']
-  disable = true
-
-[plugins.'io.containerd.cri.v1.images']
-  snapshotter = 'overlayfs'
-  [plugins.'io.containerd.cri.v1.images'.pinned_images]
-    sandbox = '{{.PauseImage}}'
-
-[plugins.'io.containerd.cri.v1.runtime']
-  # Lowering oom_score_adj needs a capability that nested machines lack.
-  restrict_oom_score_adj = true
-  disable_apparmor = true
-  [plugins.'io.containerd.cri.v1.runtime'.cni]
-    bin_dirs = ['{{.Tools}}']
-    conf_dir = '{{.Dir}}/cni'
-  [plugins.'io.containerd.cri.v1.runtime'.containerd]
-    default_runtime_name = 'sedna'
-{{range .Handlers}}
-    [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.'{{.Name}}']
-      runtime_type = '{{.Type}}'
-      runtime_path = '{{.Path}}'
-      pod_annotations = ['storage.sedna.io/*', 'dev.gvisor.*']
-      container_annotations = ['storage.sedna.io/*', 'dev.gvisor.*']
-      [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.'{{.Name}}'.options]
-        # gVisor's service wants this type, gvisor pkg/shim/v1/runsc/options.go:optionsType.
-        TypeUrl = 'io.containerd.runsc.v1.options'
-        ConfigPath = '{{.ConfigPath}}'
-{{end}}`))
 
 // writeConfig writes containerd's configuration and that of each handler.
 func writeConfig(opts Options) error {
@@ -70,16 +22,31 @@ func writeConfig(opts Options) error {
 	if err != nil {
 		return err
 	}
-	type handler struct{ Name, Type, Path, ConfigPath string }
+	_, version, err := binaries.Containerd()
+	if err != nil {
+		return err
+	}
+	if err := linkPlugins(ours, tools, opts.Plugins); err != nil {
+		return err
+	}
+	type handler struct{ Name, Type, Path, Sandboxer, ConfigPath, Network string }
 	data := struct {
-		Dir, LogLevel, PauseImage, Tools string
-		Handlers                         []handler
-	}{Dir: Dir, LogLevel: opts.LogLevel, PauseImage: pauseImage, Tools: tools}
-	if data.LogLevel == "" {
-		data.LogLevel = "info"
+		Dir, LogLevel, PauseImage, Plugins, Network, Default, Mirror string
+		Imports                                                      []string
+		NRI                                                          bool
+		Handlers                                                     []handler
+	}{
+		Dir: Dir, PauseImage: pauseImage, Plugins: pluginDir, Network: mainNetwork.confDir(), Mirror: opts.Mirror, NRI: opts.NRI, Imports: opts.Imports,
+		LogLevel: cmp.Or(opts.LogLevel, "info"), Default: cmp.Or(opts.Default, Sedna),
+	}
+	if err := writeMirror(opts.Mirror); err != nil {
+		return err
 	}
 	for _, h := range opts.handlers(ours) {
-		data.Handlers = append(data.Handlers, handler{h.Name, h.runtimeType(), h.Path, h.configPath()})
+		if h.Name == data.Default { // pods that name no handler don't get to its cni_conf_dir
+			data.Network = h.network().confDir()
+		}
+		data.Handlers = append(data.Handlers, handler{h.Name, h.runtimeType(), h.Path, h.Sandboxer, h.configPath(), h.network().confDir()})
 		if h.ConfigPath != "" {
 			continue
 		}
@@ -88,10 +55,48 @@ func writeConfig(opts Options) error {
 		}
 	}
 	var text strings.Builder
-	if err := containerdConfig.Execute(&text, data); err != nil {
+	if err := configTemplate(version).Execute(&text, data); err != nil {
+		return err
+	}
+	more, err := deployed(version)
+	if err != nil {
+		return err
+	}
+	text.Write(more)
+	if err := writeFile(Handler{Name: Deployed}.configPath(), baseConfig); err != nil {
 		return err
 	}
 	return writeFile(filepath.Join(Dir, "containerd.toml"), text.String())
+}
+
+// pluginDir has all CNI plugins: containerd 1.7 looks in one folder only.
+const pluginDir = Dir + "/cni-plugins"
+
+func linkPlugins(ours, tools string, more []string) error {
+	if err := os.MkdirAll(pluginDir, 0o755); err != nil {
+		return err
+	}
+	plugins := map[string]string{"bridge": tools, "host-local": tools, "loopback": tools, binaries.Policy: ours}
+	for _, name := range more {
+		plugins[name] = ours
+	}
+	for name, dir := range plugins {
+		err := os.Symlink(filepath.Join(dir, name), filepath.Join(pluginDir, name))
+		if err != nil && !errors.Is(err, fs.ErrExist) { // as after an upgrade of containerd
+			return err
+		}
+	}
+	return nil
+}
+
+// writeMirror makes containerd pull every image, whatever its name, from one
+// registry: containerd docs/hosts.md.
+func writeMirror(address string) error {
+	if address == "" {
+		return nil
+	}
+	text := fmt.Sprintf("server = 'http://%[1]s'\n[host.'http://%[1]s']\n  capabilities = ['pull', 'resolve']\n", address)
+	return writeFile(filepath.Join(Dir, "registry", "_default", "hosts.toml"), text)
 }
 
 // Configure replaces what a handler's config.toml says beyond the paths, for
@@ -99,6 +104,13 @@ func writeConfig(opts Options) error {
 func (n *Node) Configure(handler, config string) error {
 	h := Handler{Name: handler, Config: config}
 	return writeFile(h.configPath(), h.config())
+}
+
+// ConfigureFirst is Configure for keys of the top level, which come before the
+// paths.
+func (n *Node) ConfigureFirst(handler, config string) error {
+	h := Handler{Name: handler}
+	return writeFile(h.configPath(), config+h.config())
 }
 
 // startContainerd starts the daemon; it isn't ready yet.
@@ -112,7 +124,11 @@ func startContainerd() (*exec.Cmd, error) {
 		return nil, err
 	}
 	defer log.Close()
-	cmd := exec.Command(filepath.Join(tools, "containerd"), "--config", filepath.Join(Dir, "containerd.toml"))
+	dir, _, err := binaries.Containerd()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(filepath.Join(dir, "containerd"), "--config", filepath.Join(Dir, "containerd.toml"))
 	cmd.Env = []string{"PATH=" + ours + ":" + tools + ":/usr/sbin:/usr/bin:/sbin:/bin"}
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
@@ -123,12 +139,12 @@ func startContainerd() (*exec.Cmd, error) {
 
 // ctr runs containerd's own client in the CRI's namespace.
 func ctr(ctx context.Context, args ...string) error {
-	_, tools, err := binaries.Dirs()
+	dir, _, err := binaries.Containerd()
 	if err != nil {
 		return err
 	}
 	args = append([]string{"--address", socket, "--namespace", "k8s.io"}, args...)
-	out, err := exec.CommandContext(ctx, filepath.Join(tools, "ctr"), args...).CombinedOutput()
+	out, err := exec.CommandContext(ctx, filepath.Join(dir, "ctr"), args...).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("ctr %s: %w: %s", strings.Join(args, " "), err, out)
 	}

@@ -10,7 +10,7 @@
 //	/run/sedna-test/
 //	  containerd.toml, .sock, .log     and its root/ and state/
 //	  handlers/NAME.toml               the ConfigPath of each runtime handler
-//	  cni/                             the network's configuration
+//	  cni/BRIDGE/                      configuration of a pod network
 //	  kubelet/pods/UID/volumes/...     volumes, as kubelet lays them out
 //	  pods/NAMESPACE_NAME_UID/         container logs
 //

@@ -8,9 +8,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/sedna-io/containerd-shim-sedna/test/testutil/isolate"
 )
@@ -25,8 +26,9 @@ const runscNetns = "null-netns"
 
 // baseline is the node before its first pod.
 type baseline struct {
-	mounts map[string]bool
-	links  map[string]bool
+	mounts  map[string]bool
+	links   map[string]bool
+	cgroups map[string]bool
 }
 
 func takeBaseline() (baseline, error) {
@@ -34,7 +36,7 @@ func takeBaseline() (baseline, error) {
 	if err != nil {
 		return baseline{}, err
 	}
-	b := baseline{mounts: map[string]bool{}}
+	b := baseline{mounts: map[string]bool{}, cgroups: cgroups()}
 	for _, point := range points {
 		b.mounts[point] = true
 	}
@@ -82,29 +84,52 @@ func (n *Node) leftovers() ([]string, error) {
 			left = append(left, fmt.Sprintf("%s %s", what, filepath.Join(dir, name)))
 		}
 	}
-	for _, name := range Entries(filepath.Join(Dir, "ipam", "sedna")) {
-		if strings.HasPrefix(name, "10.") {
-			left = append(left, "address "+name)
+	for _, network := range n.networks {
+		for _, name := range Entries(filepath.Join(ipamDir, network.Bridge)) {
+			if strings.HasPrefix(name, "10.") {
+				left = append(left, "address "+name)
+			}
 		}
 	}
-	left = append(left, cgroups()...)
-	more, err := n.newMountsAndLinks()
+	left = append(left, takenSlots()...)
+	more, err := n.sinceBaseline()
 	return append(left, more...), err
 }
 
-// cgroups are the cgroups of this run, each once and not for every hierarchy.
-func cgroups() []string {
+// slots is where each download of the node holds the lock of one file, shim
+// slots.go:slotsDir.
+const slots = "/run/sedna/slots"
+
+// takenSlots are the download slots that somebody holds.
+func takenSlots() []string {
 	var left []string
-	for _, dir := range isolate.Cgroups(isolate.Cgroup()) {
-		_, below, _ := strings.Cut(dir, isolate.Cgroup()+"/")
-		if line := "cgroup " + below; below != "" && !slices.Contains(left, line) {
-			left = append(left, line)
+	for _, name := range Entries(slots) {
+		f, err := os.OpenFile(filepath.Join(slots, name), os.O_RDWR, 0)
+		if err != nil {
+			left = append(left, err.Error())
+			continue
 		}
+		if err := unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK}); err != nil {
+			left = append(left, fmt.Sprintf("download slot %s: %v", f.Name(), err))
+		}
+		f.Close()
 	}
 	return left
 }
 
-func (n *Node) newMountsAndLinks() ([]string, error) {
+// cgroups are the cgroups of this run, each once and not for every hierarchy.
+func cgroups() map[string]bool {
+	all := map[string]bool{}
+	for _, dir := range isolate.Cgroups(isolate.Cgroup()) {
+		if _, below, _ := strings.Cut(dir, isolate.Cgroup()+"/"); below != "" {
+			all[below] = true
+		}
+	}
+	return all
+}
+
+// sinceBaseline are new mounts, network interfaces and cgroups.
+func (n *Node) sinceBaseline() ([]string, error) {
 	now, err := takeBaseline()
 	if err != nil {
 		return nil, err
@@ -118,6 +143,11 @@ func (n *Node) newMountsAndLinks() ([]string, error) {
 	for name := range now.links {
 		if !n.before.links[name] {
 			left = append(left, "network interface "+name)
+		}
+	}
+	for name := range now.cgroups {
+		if !n.before.cgroups[name] {
+			left = append(left, "cgroup "+name)
 		}
 	}
 	return left, nil

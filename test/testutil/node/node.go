@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -34,17 +35,19 @@ type Node struct {
 
 	images runtimeapi.ImageServiceClient
 	conn   *grpc.ClientConn
+	opts   Options
 
 	containerd *exec.Cmd
 	helpers    map[int]bool // processes that belong to the node, by pid
 	before     baseline
+	networks   []Network
 	pods       int // made so far, for names
 }
 
 // Start starts a node and returns when it can run pods. There is one per
 // process: the places it uses are fixed.
 func Start(ctx context.Context, opts Options) (*Node, error) {
-	n := &Node{helpers: map[int]bool{}}
+	n := &Node{helpers: map[int]bool{}, opts: opts}
 	if err := n.start(ctx, opts); err != nil {
 		err = fmt.Errorf("start node: %w\nend of containerd's log:\n%s", err, n.Log(0, 40))
 		return nil, errors.Join(err, n.Close())
@@ -53,8 +56,11 @@ func Start(ctx context.Context, opts Options) (*Node, error) {
 }
 
 func (n *Node) start(ctx context.Context, opts Options) error {
-	if err := writeNetwork(); err != nil {
-		return err
+	n.networks = opts.networks()
+	for _, network := range n.networks {
+		if err := network.make(); err != nil {
+			return err
+		}
 	}
 	var err error
 	if n.DNS, err = dns.Start(Address); err != nil {
@@ -76,6 +82,11 @@ func (n *Node) start(ctx context.Context, opts Options) error {
 		return err
 	}
 	n.ImagesAfter = time.Since(began)
+	return n.TakeBaseline()
+}
+
+// TakeBaseline says that what is there now belongs to the node: it is no leftover.
+func (n *Node) TakeBaseline() (err error) {
 	n.before, err = takeBaseline()
 	return err
 }
@@ -88,7 +99,7 @@ func (n *Node) startDaemon(ctx context.Context) error {
 	}
 	n.containerd = cmd
 	n.Adopt(cmd.Process.Pid)
-	n.conn, err = grpc.NewClient("unix://"+socket,
+	n.conn, err = grpc.NewClient(Endpoint,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: 10 * time.Millisecond, Multiplier: 1.2, MaxDelay: 200 * time.Millisecond},
@@ -99,7 +110,7 @@ func (n *Node) startDaemon(ctx context.Context) error {
 	}
 	n.CRI = runtimeapi.NewRuntimeServiceClient(n.conn)
 	n.images = runtimeapi.NewImageServiceClient(n.conn)
-	return Poll(ctx, 20*time.Second, n.ready)
+	return Poll(ctx, time.Minute, n.ready)
 }
 
 // ready asks what kubelet asks before it starts pods.
@@ -156,6 +167,21 @@ func (n *Node) Restart(ctx context.Context, kill bool) error {
 	return n.startDaemon(ctx)
 }
 
+// Upgrade puts another version of containerd in the place of this one, see
+// binaries.Containerd. Pods keep running.
+func (n *Node) Upgrade(ctx context.Context, version string) error {
+	if err := n.stopDaemon(false); err != nil {
+		return err
+	}
+	if err := binaries.UseContainerd(version); err != nil {
+		return err
+	}
+	if err := writeConfig(n.opts); err != nil {
+		return err
+	}
+	return n.startDaemon(ctx)
+}
+
 func (n *Node) stopDaemon(kill bool) error {
 	if n.conn != nil {
 		_ = n.conn.Close()
@@ -176,12 +202,30 @@ func (n *Node) stopDaemon(kill bool) error {
 	return nil
 }
 
+// Clear removes what others than the harness have left on the node: every pod
+// that the CRI knows, mounts below dir, and cgroups of pods that named no parent.
+func (n *Node) Clear(ctx context.Context, dir string) error {
+	reply, err := n.CRI.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{})
+	if err != nil {
+		return fmt.Errorf("list pods: %w", err)
+	}
+	var errs []error
+	for _, pod := range reply.Items {
+		errs = append(errs, n.removeSandbox(ctx, pod.Id))
+	}
+	return errors.Join(append(errs, unmountBelow(dir), n.removeOrphanedCgroups())...)
+}
+
 // Close stops containerd and removes the network. Pods should be gone.
 func (n *Node) Close() error {
 	if n.DNS != nil {
 		_ = n.DNS.Close()
 	}
-	return errors.Join(n.stopDaemon(false), removeNetwork(), unmountBelow(Dir), os.RemoveAll(Dir))
+	errs := []error{n.stopDaemon(false)}
+	for _, network := range n.networks {
+		errs = append(errs, network.remove())
+	}
+	return errors.Join(append(errs, unmountBelow(Dir), os.RemoveAll(Dir))...)
 }
 
 // LogSize is a place in the log, for Log.
@@ -203,9 +247,18 @@ func (n *Node) Log(since int64, lines int) string {
 	return strings.Join(all[max(0, len(all)-lines):], "\n")
 }
 
+// Patience is d, or several times that on a machine that is slow by nature, as
+// that of test/cgroup2 says by its environment.
+func Patience(d time.Duration) time.Duration {
+	if times, err := strconv.Atoi(os.Getenv("SEDNA_TEST_PATIENCE")); err == nil {
+		return d * time.Duration(times)
+	}
+	return d
+}
+
 // Poll calls check until it succeeds, and returns its last error after timeout.
 func Poll(ctx context.Context, timeout time.Duration, check func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := context.WithTimeout(ctx, Patience(timeout))
 	defer cancel()
 	ticker := time.NewTicker(10 * time.Millisecond)
 	defer ticker.Stop()
