@@ -62,9 +62,9 @@ func TestEveryFaultWhilePouringEndsInRightBytesOrANamedError(t *testing.T) {
 
 func TestAKilledFetchThatPouredGoesOnWhereItWas(t *testing.T) {
 	inMemory(t)
-	const size = 64 << 20
 	for _, percent := range []int64{20, 60, 99} {
 		t.Run(fmt.Sprintf("%d percent", percent), func(t *testing.T) {
+			const size = 64 << 20
 			goesOn(t, memoryDir(t), size, size*percent/100, 4)
 		})
 	}

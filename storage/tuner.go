@@ -39,12 +39,11 @@ const (
 )
 
 // tuner finds how many connections help. A large download has a moment with one
-// or two, see look. Where they aren't enough, and in other downloads, it begins
-// with a few and doubles them every tick up to the most allowed, unless this
-// process is busy enough with those it has, they are fast, the machine has no
-// time for more, or a limit of bandwidth is reached: a start that takes its time
-// would be most of a download. Then it finds out whether fewer do as well, and
-// now and then whether more would,
+// or two, see look. Where they aren't enough, and in other downloads, it begins with
+// a few and doubles them every tick up to the most allowed, unless this process is busy
+// enough with those it has, they are fast, the machine has no time for more, or a limit
+// of bandwidth is reached: a start that takes its time would be most of a download.
+// Then it finds out whether fewer do as well, and now and then whether more would,
 // since other users of the network come and go.
 type tuner struct {
 	max   int64
