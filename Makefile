@@ -11,7 +11,8 @@ MODULE  := github.com/sedna-io/containerd-shim-sedna
 LDFLAGS := -s -w -X $(MODULE)/internal/version.Version=$(VERSION)
 GOBUILD := CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)'
 
-# One folder below test/tools for each foreign program, with a go.mod of its own.
+# One folder below test/tools for each foreign program, with a go.mod of its own. Kubernetes is
+# built by `make e2e` alone: it takes longer than all the others.
 TOOLS := runsc containerd crictl cni versitygw
 # Other versions of containerd that the shim is tested on.
 CONTAINERDS := 1.7 2.1
@@ -22,10 +23,11 @@ TEST   ?= ./...
 FUZZTIME ?= 30s
 ROUNDS ?= 200
 SEED   ?=
+E2EFLAGS ?=
 
 .PHONY: help
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "%-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "%-19s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: ## Build both binaries into bin/
@@ -43,6 +45,21 @@ bin/tools/.%.stamp: test/tools/%/go.mod test/tools/%/go.sum test/tools/build
 	@test/tools/build $* bin/tools
 	@touch $@
 
+bin/tools/busybox: test/conformance/busybox
+	@test/conformance/busybox $@
+
+CONFORMANCE = go test ./test/conformance -count=1 -timeout 30m -v
+
+.PHONY: conformance
+conformance: build tools $(call STAMP,critest) bin/tools/busybox ## Run the CRI's suite and compare with test/conformance/results.tsv
+	$(CONFORMANCE) -shim sedna
+
+.PHONY: conformance-update
+conformance-update: build tools $(call STAMP,critest) bin/tools/busybox ## Run it with ours and with gVisor's own shim, and write the table anew
+	$(CONFORMANCE) -run Critest -shim runsc -update
+	$(CONFORMANCE) -run Critest -shim sedna -update
+	go test ./test/conformance -count=1 -update
+
 .PHONY: demo
 demo: build tools ## Start a pod with its model on real parts, and show it
 	go run ./test/demo
@@ -55,8 +72,12 @@ test: build tools ## Run all tests; those that need root say so when they skip
 soak: build tools ## Kill shim, worker, runsc or containerd at random in ROUNDS lives of a pod (SEED repeats a run)
 	SEDNA_TEST_ROUNDS=$(ROUNDS) SEDNA_TEST_SEED=$(SEED) go test -v -count 1 -timeout 120m -run TestRandomKillsLeaveNothing ./test/integration
 
+.PHONY: e2e
+e2e: tools $(call STAMP,kubernetes) ## Run the tests on a real Kubernetes, which is built once (E2EFLAGS='-run Job -v')
+	cd test/e2e && go test -count=1 -timeout 25m $(E2EFLAGS) ./...
+
 .PHONY: test-cgroup2
-test-cgroup2: ## Run the worker's tests on control groups of version 2, in a small emulated machine
+test-cgroup2: tools ## Run the worker's tests and a pod on control groups of version 2, in a small emulated machine
 	test/cgroup2/run bin/vm
 
 .PHONY: tools-containerd
@@ -102,6 +123,7 @@ lint: $(call STAMP,golangci-lint) ## Check format and style
 	@out=$$(bin/tools/gofumpt -l cmd internal shim storage volumes test); \
 	  if [ -n "$$out" ]; then echo "gofumpt would change:" $$out; exit 1; fi
 	bin/tools/golangci-lint run
+	cd test/e2e && ../../bin/tools/golangci-lint run
 
 .PHONY: fmt
 fmt: $(call STAMP,golangci-lint) ## Format the code

@@ -54,6 +54,18 @@ func (s *Service) prepareContainer(ctx context.Context, t *touching, r *taskapi.
 	for _, note := range notes {
 		logger.Info(note)
 	}
+	if rec.ProtectPaths {
+		unprotected, err := protect(r, b)
+		if err != nil {
+			return err
+		}
+		for _, note := range unprotected {
+			logger.Warn(note)
+		}
+	}
+	if rec.FullStats {
+		s.measure(r.ID)
+	}
 	setPodsDir(rec.Hints.PodsDir)
 	_, err = b.Save()
 	return err

@@ -98,7 +98,7 @@ func (p *sandbox) meter(c *worker.Command, req *worker.Request) (done func()) {
 		p.log.WithError(err).Warn("[storage] bandwidth holds for this download alone: it can't be shared")
 		return func() {}
 	}
-	c.Meter, req.Limits.Metered, req.Limits.Bandwidth = b.grant, true, 0
+	c.Meter, req.Limits.Metered = b.grant, true
 	return b.close
 }
 

@@ -187,8 +187,8 @@ func concludeDead(dir, id string) {
 		Time: left.Updated.UTC(), Pod: left.Pod, Sandbox: left.Sandbox, Result: observe.Failed,
 		Bytes: far.Bytes, Fetched: far.Fetched, Files: far.Files, Seconds: seconds(left.Updated.Sub(left.Since)),
 		Items: []observe.Item{{Mounts: left.Mounts, URL: far.Item}},
-		Failure: &worker.Failure{Kind: "unavailable", Message: "the pod's shim was killed or has crashed in the middle of the download; " +
-			"the data is kept, and the next attempt goes on from there"},
+		Failure: &worker.Failure{Kind: "unavailable", Message: "the pod's shim was killed or has crashed in the middle of the download: " + howFar(far) +
+			"; the data is kept, and the next attempt goes on from there"},
 	}
 	logs, metrics := "", ""
 	if b, err := bundle.Load(dir); err == nil {

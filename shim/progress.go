@@ -174,11 +174,7 @@ func (p *progress) far() string {
 	p.mu.Lock()
 	l := p.running.Progress
 	p.mu.Unlock()
-	text := size(l.Bytes)
-	if l.Total > 0 {
-		text += fmt.Sprintf(" of %s (%d %%)", size(l.Total), int(float64(l.Bytes)/float64(l.Total)*100))
-	}
-	text += fmt.Sprintf(" in %d files at %s/s", l.Files, size(int64(l.Rate)))
+	text := howFar(l)
 	if l.Waiting != "" {
 		return text + ", waiting for " + l.Waiting
 	}
@@ -189,6 +185,15 @@ func (p *progress) far() string {
 		text += " (" + l.Trouble + ")"
 	}
 	return text
+}
+
+// howFar writes a progress for people.
+func howFar(l worker.Progress) string {
+	text := size(l.Bytes)
+	if l.Total > 0 {
+		text += fmt.Sprintf(" of %s (%d %%)", size(l.Total), int(float64(l.Bytes)/float64(l.Total)*100))
+	}
+	return text + fmt.Sprintf(" in %d files at %s/s", l.Files, size(int64(l.Rate)))
 }
 
 // done notes the report of a finished request, and sums it up.

@@ -45,6 +45,9 @@ type record struct {
 	Salt  string            `json:"salt"`
 	// Allowed are the node's patterns of gVisor annotations that a pod may set.
 	Allowed []string `json:"allowed,omitempty"`
+	// FullStats and ProtectPaths are the node's settings of these names.
+	FullStats    bool `json:"fullStats,omitempty"`
+	ProtectPaths bool `json:"protectPaths,omitempty"`
 	// Download names the volume that received downloads, "" for none.
 	Download string `json:"download,omitempty"`
 	// Hints is what was decided about each volume.
@@ -114,6 +117,7 @@ func newRecord(dir string, pod bundle.Pod, annotations map[string]string, cfg *c
 		Version:   recordVersion,
 		Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID,
 		Salt: rand.Text(), Allowed: cfg.Shim.GVisorAnnotations,
+		FullStats: cfg.Shim.FullStats, ProtectPaths: cfg.Shim.ProtectPaths,
 		bundle: dir,
 	}
 	r.Asked = r.digests(annotations)

@@ -65,6 +65,9 @@ func (s *Service) prepareSandbox(ctx context.Context, t *touching, r *taskapi.Cr
 		return err
 	}
 	s.keep(pod.SandboxID, p.record)
+	if p.record.FullStats {
+		s.measure(r.ID)
+	}
 	return nil
 }
 

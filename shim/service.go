@@ -40,6 +40,9 @@ type Service struct {
 	// containers says of each container that gVisor's service has whether it was
 	// started, by id. Guarded by mu.
 	containers map[string]bool
+	// measured holds what completes the containers' Stats, by container id.
+	// Guarded by mu.
+	measured map[string]*measured
 }
 
 // over puts a Service in front of another task service.
@@ -47,7 +50,7 @@ func over(next extension.TaskServiceExt) *Service {
 	return &Service{
 		TaskServiceExt: next, use: func() {},
 		creating: map[string]*creation{}, records: map[string]*record{}, variables: map[string][]string{},
-		containers: map[string]bool{},
+		containers: map[string]bool{}, measured: map[string]*measured{},
 	}
 }
 
@@ -64,6 +67,9 @@ func (s *Service) Create(ctx context.Context, r *taskapi.CreateTaskRequest) (*ta
 	if err != nil {
 		err = explain(createCtx, err)
 		log.G(ctx).WithError(err).WithField("id", r.ID).Error("prepare the bundle")
+		if err := unmountRootFS(r.Bundle); err != nil {
+			log.G(ctx).WithError(err).WithField("id", r.ID).Error("clean up after a failed Create")
+		}
 		s.leaveSoon(ctx, r.ID)
 		return nil, toGRPC(err)
 	}
@@ -75,6 +81,7 @@ func (s *Service) Create(ctx context.Context, r *taskapi.CreateTaskRequest) (*ta
 		s.takeBack(ctx, r.ID)
 		err = toGRPC(explain(createCtx, createCtx.Err()))
 	default:
+		s.locate(ctx, r.ID, resp.Pid)
 		return resp, nil
 	}
 	s.leaveSoon(ctx, r.ID)

@@ -92,11 +92,15 @@ func findRunsc(name string) error {
 // groupOf returns the id whose shim serves this container: its sandbox's, or
 // its own.
 func groupOf(id string, grouping bool) (string, error) {
-	if !grouping {
-		return id, nil
-	}
 	data, err := os.ReadFile("config.json")
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		// containerd core/sandbox: its sandbox API starts a shim without a spec.
+		return "", errors.New(`the bundle has no config.json, as for a handler with sandboxer = "shim", which gVisor's shim doesn't implement: ` +
+			`take that line out of the handler in containerd's configuration`)
+	case !grouping:
+		return id, nil
+	case err != nil:
 		return "", fmt.Errorf("read the bundle: %w", err)
 	}
 	var spec struct {

@@ -46,6 +46,7 @@ func (s *Service) forget(id string) {
 	defer s.mu.Unlock()
 	delete(s.variables, id)
 	delete(s.containers, id)
+	delete(s.measured, id)
 }
 
 // serves says whether there's a container that needs this process.

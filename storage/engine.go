@@ -131,7 +131,12 @@ func (e *engine) pick() func(context.Context) error {
 // that nothing speaks for small ones.
 func (e *engine) partSize(t *transfer) int64 {
 	n := 2 * e.tuner.perConnection()
-	if n == 0 {
+	switch {
+	case e.fetched.Load() == 0:
+		n = firstPart
+	case e.tuner.first.goesOn():
+		n = maxPart // what is too much will be shared
+	case n == 0:
 		n = firstPart
 	}
 	n = min(n, t.todo.sum()/int64(e.tuner.limit()))

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"time"
 
 	"github.com/containerd/errdefs"
@@ -65,10 +66,11 @@ func (e *engine) request(ctx context.Context, dog *watchdog, t *transfer, p *par
 	defer reply.Body.Close()
 	dog.fed(minFed)
 	e.tuner.asked()
+	e.look(0)
 	if err := e.judge(t, p, reply); err != nil {
 		return err
 	}
-	return e.receive(ctx, dog, t, p, reply.Body)
+	return e.receive(ctx, dog, t, p, reply)
 }
 
 // judge compares a reply with what is known of the object, or learns it.
@@ -118,17 +120,22 @@ func (e *engine) goParallel(t *transfer, p *part, size int64) {
 	e.changed.Broadcast()
 }
 
-// receive copies a body to the file until the part, or the body, ends.
-func (e *engine) receive(ctx context.Context, dog *watchdog, t *transfer, p *part, body io.Reader) error {
+// receive brings a body to the file until the part, or the body, ends.
+func (e *engine) receive(ctx context.Context, dog *watchdog, t *transfer, p *part, reply *source.Reply) error {
 	buf := getBuffer()
 	defer putBuffer(buf)
+	in := inflow{body: reply.Body, into: e.pours(reply)}
 	for {
 		off, want := t.ahead(p, len(*buf))
 		if want <= 0 {
 			return nil
 		}
-		n, err := e.fill(ctx, dog, (*buf)[:want], body)
-		if n > 0 {
+		n, poured, err := e.bring(ctx, dog, &in, (*buf)[:want], t.file, off)
+		if poured {
+			if failed := e.poured(t, p, n); failed != nil {
+				return failed
+			}
+		} else if n > 0 {
 			if off == 0 && t.page((*buf)[:n]) {
 				return errPage
 			}
@@ -145,14 +152,55 @@ func (e *engine) receive(ctx context.Context, dog *watchdog, t *transfer, p *par
 	}
 }
 
+// inflow is a body that is being read.
+type inflow struct {
+	body io.Reader
+	into source.Pourer // nil where nothing can be poured
+	deep bool          // more has arrived than one reads at once
+}
+
+// deep is how much must wait in a connection for the processor to be what is
+// short: then it pays to have data take the shorter way, at small costs for each
+// piece. Otherwise it's checked as it is now and for good, see partLog.
+const deep = 128 << 10
+
+// pours is how a reply's bytes get into a file without passing through here, nil
+// if they can't. A disk is slower than the longer way, and what it holds after a
+// power loss must prove itself.
+func (e *engine) pours(reply *source.Reply) source.Pourer {
+	if !e.space.memory || reply.Size < 0 || reply.Length < 0 {
+		return nil
+	}
+	into, _ := reply.Body.(source.Pourer)
+	return into
+}
+
+// bring brings a body's next bytes into the file itself, or else into the buffer.
+func (e *engine) bring(ctx context.Context, dog *watchdog, in *inflow, buf []byte, f *os.File, off int64) (n int, poured bool, err error) {
+	if in.into == nil || !in.deep || off == 0 { // the first bytes are looked at
+		n, err = e.fill(ctx, dog, in, buf)
+		return n, false, err
+	}
+	n, poured, err = in.into.Pour(f, off, buf)
+	in.deep = n >= deep
+	dog.fed(int64(n))
+	e.moved(int64(n))
+	if late := e.speed.wait(ctx, dog, n); err == nil {
+		err = late
+	}
+	return n, poured, e.space.explain(err)
+}
+
 // fill reads until the buffer is full. Few large writes cost less than many.
-func (e *engine) fill(ctx context.Context, dog *watchdog, buf []byte, body io.Reader) (int, error) {
+func (e *engine) fill(ctx context.Context, dog *watchdog, in *inflow, buf []byte) (int, error) {
 	have := 0
+	in.deep = false
 	for have < len(buf) {
-		n, err := body.Read(buf[have:])
+		n, err := in.body.Read(buf[have:])
 		have += n
+		in.deep = in.deep || n >= deep
 		dog.fed(int64(n))
-		e.tuner.moved(int64(n))
+		e.moved(int64(n))
 		// The last bytes come with the end, and are to be paid for as well.
 		if late := e.speed.wait(ctx, dog, n); err == nil {
 			err = late
@@ -162,6 +210,27 @@ func (e *engine) fill(ctx context.Context, dog *watchdog, buf []byte, body io.Re
 		}
 	}
 	return have, nil
+}
+
+// moved notes bytes that came from the network.
+func (e *engine) moved(n int64) {
+	e.tuner.moved(n)
+	e.look(n)
+}
+
+// look takes a look at the first connection, and opens the transfers to more if
+// it isn't enough.
+func (e *engine) look(n int64) {
+	if !e.tuner.first.tooFew(time.Now(), n) {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.tuner.few()
+	for _, t := range e.transfers {
+		t.share()
+	}
+	e.changed.Broadcast()
 }
 
 // keep writes data where it belongs and notes that it's there.
@@ -175,13 +244,31 @@ func (e *engine) keep(t *transfer, p *part, data []byte) error {
 	if _, err := t.file.WriteAt(data, p.off); err != nil {
 		return e.space.explain(err)
 	}
-	if err := t.wrote(p, data); err != nil {
+	if err := t.log.wrote(p.off, data); err != nil {
 		return e.space.explain(err)
 	}
-	e.held.Add(-t.use(int64(len(data))))
-	e.count(&t.job, int64(len(data)))
-	e.writeBehind(t, p)
+	e.there(t, p, int64(len(data)))
 	return nil
+}
+
+// poured notes that a part's next n bytes came into the file by themselves.
+func (e *engine) poured(t *transfer, p *part, n int) error {
+	if n == 0 {
+		return nil
+	}
+	if err := t.log.poured(t.file, p.off, int64(n)); err != nil {
+		return e.space.explain(err)
+	}
+	e.there(t, p, int64(n))
+	return nil
+}
+
+// there counts a part's next n bytes, which are in the file and in the log.
+func (e *engine) there(t *transfer, p *part, n int64) {
+	t.wrote(p, n)
+	e.held.Add(-t.use(n))
+	e.count(&t.job, n)
+	e.writeBehind(t, p)
 }
 
 // behind is how many bytes of a part may wait for the disk.

@@ -7,11 +7,14 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
 	"os"
 	"sync"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/sedna-io/containerd-shim-sedna/storage/place"
 )
@@ -21,19 +24,31 @@ import (
 // version of one object, and goes on with records of 20 bytes, little endian:
 //
 //	offset  8 bytes
-//	length  4 bytes
+//	length  4 bytes; its highest bit marks a record of poured data
 //	CRC-32C of the data in the partial file, 4 bytes
 //	CRC-32C of the 16 bytes before, 4 bytes
 //
 // Nothing is synced here, and nothing needs to be: a resumed run reads what a
 // record speaks of and takes it only if its sum is right. A record that
 // outlived its data, by a power loss or by someone's hand, proves itself wrong.
+//
+// Data that the kernel poured into the file never came by here, and reading it
+// all again would cost what pouring saves. Its sum is of this boot's name and of
+// samples: it tells a hole, a cut, an area of zeros and another boot, and no
+// flipped bit. That is enough where such data may be, in a file system in memory:
+// it outlives a killed process, page by page as it was written, and nothing else.
 type partLog struct {
 	mu sync.Mutex
 	f  *os.File // guarded by mu
 }
 
-const recordSize = 20
+const (
+	recordSize = 20
+	pouredBit  = 1 << 31
+	// A sample of sampleSize is looked at in every sampleStep of poured data.
+	sampleSize = 4 << 10
+	sampleStep = 128 << 10
+)
 
 // objectVersion binds a part log to an object. Without a validator it's the digest
 // that decides in the end.
@@ -69,12 +84,46 @@ func sealed(v any) []byte {
 	return fmt.Appendf(nil, "%08x %s\n", crc32.Checksum(text, castagnoli), text)
 }
 
-// wrote records that data stands at off.
+// wrote records that data stands at off. A nil log takes no notes.
 func (l *partLog) wrote(off int64, data []byte) error {
+	if l == nil {
+		return nil
+	}
+	return l.add(off, uint32(len(data)), crc32.Checksum(data, castagnoli))
+}
+
+// poured records that n bytes, which nobody has seen, stand in f at off.
+func (l *partLog) poured(f io.ReaderAt, off, n int64) error {
+	if l == nil {
+		return nil
+	}
+	sum, err := sampleSum(f, off, n)
+	if err != nil {
+		return fmt.Errorf("read back a partial file: %w", err)
+	}
+	return l.add(off, uint32(n)|pouredBit, sum)
+}
+
+// sampleSum sums this boot's name and the samples of n bytes of f.
+func sampleSum(f io.ReaderAt, off, n int64) (uint32, error) {
+	buf := getBuffer()
+	defer putBuffer(buf)
+	sum := crc32.Checksum([]byte(bootID()), castagnoli)
+	for at := int64(0); at < n; at += sampleStep {
+		sample := (*buf)[:min(sampleSize, n-at)]
+		if _, err := f.ReadAt(sample, off+at); err != nil {
+			return 0, err
+		}
+		sum = crc32.Update(sum, castagnoli, sample)
+	}
+	return sum, nil
+}
+
+func (l *partLog) add(off int64, length, sum uint32) error {
 	var r [recordSize]byte
 	binary.LittleEndian.PutUint64(r[:], uint64(off))
-	binary.LittleEndian.PutUint32(r[8:], uint32(len(data)))
-	binary.LittleEndian.PutUint32(r[12:], crc32.Checksum(data, castagnoli))
+	binary.LittleEndian.PutUint32(r[8:], length)
+	binary.LittleEndian.PutUint32(r[12:], sum)
 	binary.LittleEndian.PutUint32(r[16:], crc32.Checksum(r[:16], castagnoli))
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -140,8 +189,6 @@ func resume(ctx context.Context, t *place.Tree, dataName, logName, key, digest s
 // records are whole.
 func (r *resumed) prove(ctx context.Context, records io.Reader) (whole int64) {
 	var rec [recordSize]byte
-	buf := getBuffer()
-	defer putBuffer(buf)
 	for {
 		if _, err := io.ReadFull(records, rec[:]); err != nil || ctx.Err() != nil {
 			return whole
@@ -150,19 +197,37 @@ func (r *resumed) prove(ctx context.Context, records io.Reader) (whole int64) {
 			return whole
 		}
 		whole++
-		off, n := int64(binary.LittleEndian.Uint64(rec[:])), int64(binary.LittleEndian.Uint32(rec[8:]))
-		if off < 0 || n == 0 || n > int64(len(*buf)) || off > r.version.Size-n {
+		off, length := int64(binary.LittleEndian.Uint64(rec[:])), binary.LittleEndian.Uint32(rec[8:])
+		n, poured := int64(length&^pouredBit), length&pouredBit != 0
+		if off < 0 || n == 0 || n > bufferSize || off > r.version.Size-n {
 			continue
 		}
-		data := (*buf)[:n]
-		if _, err := r.data.ReadAt(data, off); err != nil {
-			continue
-		}
-		if crc32.Checksum(data, castagnoli) == binary.LittleEndian.Uint32(rec[12:]) {
+		sum, err := r.sum(off, n, poured)
+		if err == nil && sum == binary.LittleEndian.Uint32(rec[12:]) {
 			r.have.add(span{off, off + n})
 		}
 	}
 }
+
+// sum is what a record of such data must say.
+func (r *resumed) sum(off, n int64, poured bool) (uint32, error) {
+	if poured {
+		if hole, err := unix.Seek(int(r.data.Fd()), off, unix.SEEK_HOLE); err != nil || hole < off+n {
+			return 0, errHole
+		}
+		return sampleSum(r.data, off, n)
+	}
+	buf := getBuffer()
+	defer putBuffer(buf)
+	data := (*buf)[:n]
+	if _, err := r.data.ReadAt(data, off); err != nil {
+		return 0, err
+	}
+	return crc32.Checksum(data, castagnoli), nil
+}
+
+// errHole says that a file has nothing where a record says it has.
+var errHole = errors.New("a hole")
 
 func (r *resumed) close() {
 	r.data.Close()

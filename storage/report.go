@@ -20,14 +20,10 @@ func (e *engine) heartbeat(emit func(worker.Event)) (stop func()) {
 	wg.Go(func() {
 		ticker := time.NewTicker(e.every)
 		defer ticker.Stop()
-		last, at := e.fetched.Load(), time.Now()
+		speed := newSpeed(e.fetched.Load(), time.Now())
 		for ended := false; ; {
 			p := e.progress()
-			now, moment := e.fetched.Load(), time.Now()
-			if d := moment.Sub(at).Seconds(); d > 0 {
-				p.Rate = float64(now-last) / d
-			}
-			last, at = now, moment
+			p.Rate = speed.at(e.fetched.Load(), time.Now())
 			if e.watch != nil {
 				e.watch(e.underWay())
 			}
@@ -43,6 +39,32 @@ func (e *engine) heartbeat(emit func(worker.Event)) (stop func()) {
 		}
 	})
 	return func() { close(done); wg.Wait() }
+}
+
+// lately is how far back a rate looks: what arrives comes in bursts.
+const lately = 3 * time.Second
+
+// speed is the rate of the last moments.
+type speed []mark
+
+type mark struct {
+	bytes int64
+	at    time.Time
+}
+
+func newSpeed(bytes int64, now time.Time) speed { return speed{{bytes, now}} }
+
+// at notes how much there is now, and returns how fast it came, bytes per second.
+func (s *speed) at(bytes int64, now time.Time) float64 {
+	*s = append(*s, mark{bytes, now})
+	for len(*s) > 2 && now.Sub((*s)[1].at) >= lately {
+		*s = (*s)[1:]
+	}
+	first := (*s)[0]
+	if d := now.Sub(first.at).Seconds(); d > 0 {
+		return float64(bytes-first.bytes) / d
+	}
+	return 0
 }
 
 func (e *engine) progress() worker.Progress {

@@ -55,6 +55,7 @@ func Run(ctx context.Context, root *os.Root, req worker.Request, emit func(worke
 	}
 	defer network.Close()
 	network.Retry = retryFor(&req, started)
+	network.Ahead = readAhead(req.Limits.Bandwidth)
 	e, err := newEngine(tree, network, &req)
 	if err != nil {
 		return nil, err
@@ -114,6 +115,9 @@ type FileProgress struct {
 }
 
 const (
+	minAhead = 64 << 10
+	maxAhead = 4 << 20
+
 	defaultConcurrency = 32
 	maxConcurrency     = 256
 	defaultStall       = 30 * time.Second
@@ -128,6 +132,16 @@ func concurrency(req *worker.Request) int {
 
 // patience is how failures are retried; tests have less of it.
 var patience = source.Retry{Tries: 6, Base: 250 * time.Millisecond, Max: 15 * time.Second, Longest: 2 * time.Minute}
+
+// readAhead is how much a connection may bring before it is read, where speed is
+// limited; 0 is what the kernel finds best. A run that ends loses that of each
+// connection, and the kernel's best is many seconds' worth of a low limit.
+func readAhead(bandwidth int64) int64 {
+	if bandwidth <= 0 {
+		return 0
+	}
+	return min(max(bandwidth/64, minAhead), maxAhead)
+}
 
 func retryFor(req *worker.Request, started time.Time) source.Retry {
 	r := patience

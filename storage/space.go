@@ -160,6 +160,8 @@ func (s *space) look(need int64) error {
 	free, keep := int64(st.Bavail)*block, s.keep(int64(st.Blocks)*block)
 	switch {
 	case free-keep >= need:
+	case need <= 0 && !s.memory:
+		return exhausted("the volume has %s free, and %s must stay so", "free some space on the node, or lower its min_free", size(free), size(keep))
 	case s.memory:
 		return exhausted("the volume is in memory with %s free, and %s more are needed", "free some of it, or raise the emptyDir's sizeLimit", size(free), size(need))
 	default:

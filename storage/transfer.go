@@ -157,6 +157,19 @@ func (t *transfer) steal(late int64) *part {
 	return p
 }
 
+// share leaves to others what is far ahead of a part that is out.
+func (t *transfer) share() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, p := range t.out {
+		end := max(p.busy, p.off+firstPart)
+		if p.mode == parallel && p.end-end >= minPart {
+			t.todo.add(span{end, p.end})
+			p.end = end
+		}
+	}
+}
+
 // ahead says where the next read of a part goes and how long it is, and marks
 // it as under way.
 func (t *transfer) ahead(p *part, most int) (off int64, n int) {
@@ -232,23 +245,16 @@ func (t *transfer) setSize(n int64) {
 	t.moved.Broadcast()
 }
 
-// wrote notes that a part's next data stands in the file, and in the log.
-func (t *transfer) wrote(p *part, data []byte) error {
-	off := p.off // only its own reader moves it
-	if t.log != nil {
-		if err := t.log.wrote(off, data); err != nil {
-			return err
-		}
-	}
+// wrote notes that a part's next n bytes stand in the file, and in the log.
+func (t *transfer) wrote(p *part, n int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	p.off += int64(len(data))
 	front := t.have.front()
-	t.have.add(span{off, off + int64(len(data))})
+	t.have.add(span{p.off, p.off + n})
+	p.off += n
 	if t.have.front() != front {
 		t.moved.Broadcast()
 	}
-	return nil
 }
 
 // reserve notes that the file has so many bytes of the disk, and returns how

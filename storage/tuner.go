@@ -36,7 +36,8 @@ const (
 	late = tick * 5 / 4
 )
 
-// tuner finds how many connections help. It begins with a few and doubles them
+// tuner finds how many connections help. A large download has a moment with one,
+// see look. If that isn't enough, it begins with a few and doubles them
 // every tick up to the most allowed, unless this process is busy enough with
 // those it has, they are fast, the machine has no time for more, or a limit of
 // bandwidth is reached: a start that takes its time would be most of a download.
@@ -48,6 +49,7 @@ type tuner struct {
 	score atomic.Int64 // bytes and what requests are worth
 	rate  atomic.Int64 // bytes per second of one connection, lately
 	bytes atomic.Int64
+	first look
 }
 
 func newTuner(most int) *tuner {
@@ -64,7 +66,21 @@ func (t *tuner) moved(n int64) {
 	t.score.Add(n)
 }
 
-func (t *tuner) asked() { t.score.Add(requestWorth) }
+// asked notes a request that was answered.
+func (t *tuner) asked() {
+	t.score.Add(requestWorth)
+	t.first.answered(time.Now())
+}
+
+// one has a large download begin with one connection, if it's the first of all.
+func (t *tuner) one() {
+	if t.max > 1 && t.score.Load() == 0 && t.first.begin(time.Now()) {
+		t.now.Store(1)
+	}
+}
+
+// few gives up on one connection.
+func (t *tuner) few() { t.now.Store(min(firstLimit, t.max)) }
 
 // failed steps back where a server asks for it.
 func (t *tuner) failed(err error) {
@@ -86,6 +102,7 @@ func (t *tuner) run(ctx context.Context, e *engine) {
 			return
 		case <-ticker.C:
 		}
+		e.look(0)
 		e.mu.Lock()
 		active := int64(e.active)
 		e.mu.Unlock()
@@ -97,6 +114,7 @@ func (t *tuner) run(ctx context.Context, e *engine) {
 		before := t.now.Load()
 		slowed := e.speed.slowed()
 		switch {
+		case t.first.goesOn():
 		case s.ramp && seconds >= late.Seconds():
 			// What is short can't be told now, but that the processor is.
 		case active >= before && now.score > last.score:

@@ -102,6 +102,7 @@ func (e *engine) copyWhole(ctx context.Context, dog *watchdog, j *job, out *stag
 		}
 		body, offered = reply.Body, reply.Sum
 	}
+	in := inflow{body: body}
 	check := offered.Hash()
 	buf := getBuffer()
 	defer putBuffer(buf)
@@ -112,7 +113,7 @@ func (e *engine) copyWhole(ctx context.Context, dog *watchdog, j *job, out *stag
 		}
 	}()
 	for n < j.obj.Size || f == nil {
-		got, err := e.fill(ctx, dog, (*buf)[:min(bufferSize, j.obj.Size-n)], body)
+		got, err := e.fill(ctx, dog, &in, (*buf)[:min(bufferSize, j.obj.Size-n)])
 		if err != nil && !errors.Is(err, io.EOF) {
 			return n, err
 		}

@@ -10,6 +10,7 @@ import (
 	"path"
 	"sync/atomic"
 	"time"
+	"unicode"
 
 	"github.com/dustin/go-humanize"
 	"github.com/vbauerster/mpb/v8"
@@ -206,11 +207,12 @@ func (v *bars) add(f storage.FileProgress) *mpb.Bar {
 	return bar
 }
 
-// printable keeps a file's name from writing to the terminal what it likes.
+// printable keeps a file's name from writing to the terminal what it likes: no
+// control characters, and none that turn the direction of the text.
 func printable(s string) string {
 	out := []rune(s)
 	for i, r := range out {
-		if r < ' ' || r >= 0x7f && r < 0xa0 || r == 0x202e {
+		if !unicode.IsPrint(r) {
 			out[i] = '?'
 		}
 	}

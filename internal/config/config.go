@@ -41,6 +41,8 @@ type Shim struct {
 	DeadlineMargin    Duration `toml:"deadline_margin"`    // default 10s
 	GVisorAnnotations []string `toml:"gvisor_annotations"` // default dev.gvisor.spec.mount.*, dev.gvisor.empty-dir.*
 	SkipContainers    []string `toml:"skip_containers"`    // default none
+	FullStats         bool     `toml:"full_stats"`         // default true
+	ProtectPaths      bool     `toml:"protect_paths"`      // default true
 }
 
 // Volumes is the [volumes] table.

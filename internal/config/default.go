@@ -12,6 +12,8 @@ func Default() *Config {
 			KubeletRoot:       "/var/lib/kubelet",
 			DeadlineMargin:    Duration(10 * time.Second),
 			GVisorAnnotations: []string{"dev.gvisor.spec.mount.*", "dev.gvisor.empty-dir.*"},
+			FullStats:         true,
+			ProtectPaths:      true,
 		},
 		Volumes: Volumes{EmptyDir: "annotated"},
 		Storage: Storage{

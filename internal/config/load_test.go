@@ -69,7 +69,9 @@ func TestTheExampleLoadsAsItStandsAndShowsTheDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Path = ""
-	if !reflect.DeepEqual(c, Default()) {
+	recommended := Default()
+	recommended.RunscConfig = map[string]string{"oci-seccomp": "true"}
+	if !reflect.DeepEqual(c, recommended) {
 		t.Errorf("as it stands it gives %+v", c)
 	}
 	c, err = Parse("x", exampleWithoutComments(t))

@@ -5,6 +5,7 @@ package source
 import (
 	"context"
 	"io"
+	"os"
 )
 
 // Unknown is a size that the source didn't say.
@@ -60,4 +61,12 @@ type Reply struct {
 	Unbounded bool
 	// Page says that the server claims to send a web page.
 	Page bool
+}
+
+// Pourer is a Body whose bytes need not pass through this process.
+type Pourer interface {
+	// Pour is Read, but may leave buf as it was and put the bytes into f at off,
+	// and says so. The buffer must be the same each time. What fails in f is told as
+	// it is, besides how many bytes got there.
+	Pour(f *os.File, off int64, buf []byte) (n int, poured bool, err error)
 }

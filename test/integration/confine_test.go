@@ -159,22 +159,7 @@ func TestPodWithLessMemoryThanItsDownloadNeedsIsTold(t *testing.T) {
 		Volumes:     []node.Volume{downloadVolume()},
 		Annotations: asks(map[string]string{"model.url": server.File("/model.bin", web.Bytes(64<<20))}),
 	})
-	var limited bool
-	for _, dir := range isolate.Cgroups(isolate.Cgroup()) {
-		if filepath.Base(dir) != "pod"+pod.UID {
-			continue
-		}
-		for _, file := range []string{"memory.limit_in_bytes", "memory.max"} {
-			if f, err := os.OpenFile(filepath.Join(dir, file), os.O_WRONLY, 0); err == nil {
-				_, err = f.WriteString("1048576")
-				limited = limited || err == nil
-				_ = f.Close()
-			}
-		}
-	}
-	if !limited {
-		t.Skip("the pod's memory can't be limited here")
-	}
+	limitPod(t, pod, 1<<20)
 	contains(t, pod.RunFails(t), "for want of memory", "the pod's own limit of 1.0 MiB")
 	noWorkerGroups(t)
 }

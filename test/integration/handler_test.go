@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/sedna-io/containerd-shim-sedna/test/testutil"
+	"github.com/sedna-io/containerd-shim-sedna/test/testutil/binaries"
 	"github.com/sedna-io/containerd-shim-sedna/test/testutil/node"
 )
 
@@ -113,4 +114,20 @@ func TestAMissingRunscIsNamed(t *testing.T) {
 	message := n.NewPod(t, node.PodSpec{Handler: noRunsc}).RunFails(t)
 	t.Log(message)
 	contains(t, message, "runsc-elsewhere", "PATH", "/usr/sbin:/usr/bin", "binary_name")
+}
+
+// containerd can ask a shim for sandboxes by an API of their own, which gVisor
+// doesn't have. Until 2.0 it has no such setting.
+func TestAHandlerThatAsksForTheSandboxAPIIsToldWhatToChange(t *testing.T) {
+	n := testutil.Node(t)
+	_, version, err := binaries.Containerd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if version == "1.7" {
+		t.Skip("containerd 1.7 has no sandboxer in a handler's table")
+	}
+	message := n.NewPod(t, node.PodSpec{Handler: sandboxAPI}).RunFails(t)
+	t.Log(message)
+	contains(t, message, `sandboxer = "shim"`, "take")
 }

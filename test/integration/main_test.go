@@ -29,9 +29,11 @@ const (
 	configured  = "configured"   // config.toml is written by each test that uses it
 	noRunsc     = "no-runsc"     // config.toml names a runsc that isn't there
 	byPath      = "by-path"      // runtime_path names the shim, and PATH needn't have it
+	sandboxAPI  = "sandbox-api"  // sandboxer = "shim"
 	untrusted   = "untrusted"    // containerd's own name: it runs pods that an annotation calls so
-	elsewhere   = "elsewhere"    // pods have another network than all others
+	otherwise   = "elsewhere"    // pods have another network than all others
 	policed     = "policed"      // pods have a network with policies
+	recommended = "recommended"  // config.toml is the one in deploy/
 )
 
 // The networks of the last two.
@@ -53,6 +55,10 @@ func shimPath() string {
 }
 
 func TestMain(m *testing.M) {
+	deploy, err := filepath.Abs("../../deploy/config.toml")
+	if err != nil {
+		panic(err)
+	}
 	testutil.Main(m, node.Options{Handlers: []node.Handler{
 		{Name: malformed, Raw: true, Config: "[storage]\nworker = = 1\n"},
 		{Name: unknownKey, Raw: true, Config: "[storage]\nmax_worker = 3\n"},
@@ -67,9 +73,11 @@ func TestMain(m *testing.M) {
 		{Name: oneByOne, Config: "[storage]\nmax_workers = 1\n"},
 		{Name: configured},
 		{Name: untrusted},
-		{Name: elsewhere, Network: &otherNetwork},
+		{Name: sandboxAPI, Sandboxer: "shim"},
+		{Name: otherwise, Network: &otherNetwork},
 		{Name: policed, Config: "deadline_margin = \"1s\"\n", Network: &withPolicies},
 		{Name: noRunsc, Raw: true, Config: "binary_name = \"runsc-elsewhere\"\n"},
 		{Name: byPath, Path: shimPath()},
+		{Name: recommended, ConfigPath: deploy},
 	}})
 }

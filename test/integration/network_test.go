@@ -222,7 +222,7 @@ func TestEachPodsDownloadTakesThePodsOwnNetworkAndNames(t *testing.T) {
 		server                    *web.Server
 	}{
 		{handler: node.Sedna, dns: node.Address, holds: "one", from: "10.89.", server: one},
-		{handler: elsewhere, dns: otherNetwork.Address, holds: "two", from: "10.90.", server: two},
+		{handler: otherwise, dns: otherNetwork.Address, holds: "two", from: "10.90.", server: two},
 	} {
 		t.Run(c.handler, func(t *testing.T) {
 			pod := n.RunPod(t, node.PodSpec{

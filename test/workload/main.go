@@ -23,6 +23,8 @@ var commands = map[string]command{
 	"pause":   {"pause: wait for a signal to end", 0, pause},
 	"sleep":   {"sleep DURATION: then exit 0", 1, sleep},
 	"exit":    {"exit CODE", 1, exit},
+	"crash":   {"crash FILE: exit 1 and leave the file; wait for a signal where it exists", 1, crash},
+	"kill":    {"kill PID: send SIGTERM", 1, kill},
 	"tree":    {"tree DIR: a line of JSON with size and sha256 for every file below", 1, tree},
 	"env":     {"env [NAME]: all variables, or the value of one; exit 1 when it isn't set", 0, env},
 	"cat":     {"cat FILE", 1, cat},

@@ -44,6 +44,26 @@ func exit(args []string) error {
 	return nil
 }
 
+func crash(args []string) error {
+	file, err := os.OpenFile(args[0], os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if errors.Is(err, os.ErrExist) {
+		return pause(nil)
+	}
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	return errors.New("crashed as told")
+}
+
+func kill(args []string) error {
+	pid, err := strconv.Atoi(args[0])
+	if err != nil {
+		return err
+	}
+	return unix.Kill(pid, unix.SIGTERM)
+}
+
 func serve(args []string) error {
 	server := http.Server{
 		Addr:              args[0],

@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"github.com/containerd/errdefs"
+	"golang.org/x/sys/unix"
 
 	"github.com/sedna-io/containerd-shim-sedna/storage/source"
 	"github.com/sedna-io/containerd-shim-sedna/storage/worker"
@@ -153,10 +154,16 @@ func in(list []netip.Prefix, a netip.Addr) bool {
 
 // control is a net.Dialer's Control: the kernel connects to just this address
 // next, so no later DNS answer can change what was checked.
-func (g *guard) control(_, address string, _ syscall.RawConn) error {
+func (n *Network) control(_, address string, conn syscall.RawConn) error {
 	ap, err := netip.ParseAddrPort(address)
 	if err != nil {
 		return denied(netip.Addr{}, "it can't be read")
 	}
-	return g.check(ap.Addr())
+	if err := n.guard.check(ap.Addr()); err != nil || n.Ahead == 0 {
+		return err
+	}
+	return conn.Control(func(fd uintptr) {
+		// Before the connection, whose window scale follows from it.
+		_ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, int(n.Ahead))
+	})
 }

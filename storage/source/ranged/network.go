@@ -42,6 +42,9 @@ type Network struct {
 	pool  int
 	// Retry is how the sources' own requests are tried again.
 	Retry source.Retry
+	// Ahead bounds what a connection brings before it is read, bytes; 0 for the
+	// kernel's own idea. It holds for connections to come.
+	Ahead int64
 
 	mu         sync.Mutex
 	transports map[trust]*transports // by whom they trust; guarded by mu
@@ -109,16 +112,16 @@ func (n *Network) transport(bundle []byte, skip bool) (*transports, error) {
 }
 
 func (n *Network) newTransport(c *tls.Config) *http.Transport {
-	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: keepAlive, Control: n.guard.control}
+	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: keepAlive, Control: n.control}
 	t := &http.Transport{
-		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+		DialContext: dialWith(func(ctx context.Context, network, address string) (net.Conn, error) {
 			if host, _, err := net.SplitHostPort(address); err == nil {
 				if err := n.guard.checkHost(host); err != nil {
 					return nil, err
 				}
 			}
 			return dialer.DialContext(ctx, network, address)
-		},
+		}),
 		TLSClientConfig:        c,
 		TLSHandshakeTimeout:    dialTimeout,
 		ResponseHeaderTimeout:  headerTimeout,
@@ -130,7 +133,7 @@ func (n *Network) newTransport(c *tls.Config) *http.Transport {
 		Protocols:              new(http.Protocols),
 	}
 	if n.proxy != nil {
-		t.Proxy, t.DialContext = n.proxy.pick, n.proxy.dialer(dialer)
+		t.Proxy, t.DialContext = n.proxy.pick, dialWith(n.proxy.dialer(dialer))
 	}
 	return t
 }

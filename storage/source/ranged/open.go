@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"mime"
+	"net"
 	"net/http"
 	"net/url"
 	"path"
@@ -34,7 +35,8 @@ func (c *Client) Open(ctx context.Context, u *url.URL, condition string, o sourc
 	if o.Validator != "" && (ranged || condition == "If-Match") {
 		header[condition] = []string{o.Validator}
 	}
-	resp, err := c.Do(ctx, http.MethodGet, u, header) //nolint:bodyclose // the reply has it
+	var over net.Conn
+	resp, err := c.Do(traced(ctx, &over), http.MethodGet, u, header) //nolint:bodyclose // the reply has it
 	if err != nil {
 		return nil, err
 	}
@@ -42,6 +44,9 @@ func (c *Client) Open(ctx context.Context, u *url.URL, condition string, o sourc
 	if err != nil {
 		drain(resp.Body)
 		return nil, err
+	}
+	if b, ok := r.Body.(*body); ok {
+		b.conn = pourable(over, resp)
 	}
 	return r, nil
 }
@@ -81,7 +86,7 @@ func (c *Client) reply(ctx context.Context, u *url.URL, resp *http.Response, o s
 		return nil, changed(fmt.Sprintf("the file changed at the source (%d bytes, not %d)", r.Size, o.Size))
 	}
 	if e := resp.Header.Get("Content-Encoding"); encoded(e, u.Path) {
-		return nil, broken("the server sent the file with Content-Encoding %q although identity was asked for", e)
+		return nil, broken("the server sent the file with Content-Encoding %q although identity was asked for", known(e))
 	}
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	r.Page = (kind == "text/html" || kind == "application/xhtml+xml") && !pageName(u.Path)
@@ -148,6 +153,15 @@ func encoded(encoding, name string) bool {
 	return true
 }
 
+// known keeps what a server says to what isn't a secret that it got from us.
+func known(encoding string) string {
+	switch e := strings.ToLower(strings.TrimSpace(encoding)); e {
+	case "gzip", "x-gzip", "compress", "x-compress", "deflate", "br", "zstd", "dcb", "dcz":
+		return e
+	}
+	return "(unknown)"
+}
+
 // pageName says whether a web page is what one would expect under this name.
 func pageName(name string) bool {
 	switch strings.ToLower(path.Ext(name)) {
@@ -162,6 +176,9 @@ type body struct {
 	ctx context.Context
 	url *url.URL
 	in  io.ReadCloser
+
+	conn *conn    // nil where nothing can be poured
+	to   *pouring // nil until something is
 }
 
 func (b *body) Read(p []byte) (int, error) {
@@ -172,4 +189,9 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func (b *body) Close() error { return b.in.Close() }
+func (b *body) Close() error {
+	if b.to != nil {
+		b.to.pipe.close()
+	}
+	return b.in.Close()
+}

@@ -93,7 +93,11 @@ func (s *Source) stat(ctx context.Context, key string) (source.Object, error) {
 				return err
 			}
 			defer resp.Body.Close()
-			if resp.StatusCode != http.StatusOK {
+			switch resp.StatusCode {
+			case http.StatusOK:
+			case http.StatusMethodNotAllowed, http.StatusNotImplemented:
+				return s.statByGet(ctx, &o)
+			default:
 				return s.client.Refusal(resp)
 			}
 			o.Size, o.Validator = resp.ContentLength, ranged.Strong(resp.Header.Get("ETag"))
@@ -102,6 +106,16 @@ func (s *Source) stat(ctx context.Context, key string) (source.Object, error) {
 		})
 	})
 	return o, err
+}
+
+// statByGet asks for one byte of an object, where a proxy lets no HEAD pass.
+func (s *Source) statByGet(ctx context.Context, o *source.Object) error {
+	reply, err := s.client.Open(ctx, s.object(o.Key), "If-Match", source.Object{Size: source.Unknown}, 0, 1)
+	if err != nil {
+		return err
+	}
+	o.Size, o.Validator = reply.Size, reply.Validator
+	return reply.Body.Close()
 }
 
 // inRegion does what f does, once more where the server names another region

@@ -11,6 +11,7 @@ package binaries
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -58,18 +59,21 @@ func folder(tools, version string) string {
 	return filepath.Join(tools, "containerd-"+version)
 }
 
-// Root is the folder of this repository: the nearest one upwards with a go.mod.
+// module is this repository's; test/e2e and the tools have modules of their own.
+const module = "module github.com/sedna-io/containerd-shim-sedna\n"
+
+// Root is the folder of this repository: the nearest one upwards with its go.mod.
 func Root() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
 		return "", err
 	}
 	for at := dir; ; at = filepath.Dir(at) {
-		if _, err := os.Stat(filepath.Join(at, "go.mod")); err == nil {
+		if text, err := os.ReadFile(filepath.Join(at, "go.mod")); err == nil && strings.HasPrefix(string(text), module) {
 			return at, nil
 		}
 		if at == filepath.Dir(at) {
-			return "", fmt.Errorf("no go.mod at or above %s", dir)
+			return "", fmt.Errorf("no go.mod of this repository at or above %s", dir)
 		}
 	}
 }
@@ -120,9 +124,12 @@ func absent(dir string, names ...string) []string {
 // Build brings bin/test up to date. Test packages that start at the same time
 // build one after the other. A machine without Go, as that of test/cgroup2, got
 // bin/test with the tests.
-func Build() error {
+func Build() error { return BuildWith(nil) }
+
+// BuildWith is Build with further packages, by the names of their programs.
+func BuildWith(more map[string]string) error {
 	if _, err := exec.LookPath("go"); err != nil {
-		return nil //nolint:nilerr // see above
+		return nil
 	}
 	root, err := Root()
 	if err != nil {
@@ -142,6 +149,7 @@ func Build() error {
 		Policy:    "./test/policy",
 		BadWorker: "./test/badworker",
 	}
+	maps.Copy(packages, more)
 	var errs []error
 	for name, pkg := range packages {
 		errs = append(errs, build(root, filepath.Join(dir, name), pkg))

@@ -22,6 +22,9 @@ import (
 // Binary is where the program is inside the image, and its entrypoint.
 const Binary = "/workload"
 
+// File is a file of the image that no program needs.
+const File = "/etc/motd"
+
 // Write makes an image that runs the binary with args by default, and writes
 // it to file under all the given names.
 func Write(file, binary string, args []string, names ...string) error {
@@ -84,12 +87,18 @@ func layer(binary string) ([]byte, error) {
 			return nil, err
 		}
 	}
-	header := &tar.Header{Typeflag: tar.TypeReg, Name: Binary[1:], Mode: 0o755, Size: int64(len(program))}
-	if err := out.WriteHeader(header); err != nil {
-		return nil, err
-	}
-	if _, err := out.Write(program); err != nil {
-		return nil, err
+	for _, file := range []struct {
+		name    string
+		mode    int64
+		content []byte
+	}{{Binary, 0o755, program}, {File, 0o644, []byte("a file of the image\n")}} {
+		header := &tar.Header{Typeflag: tar.TypeReg, Name: file.name[1:], Mode: file.mode, Size: int64(len(file.content))}
+		if err := out.WriteHeader(header); err != nil {
+			return nil, err
+		}
+		if _, err := out.Write(file.content); err != nil {
+			return nil, err
+		}
 	}
 	return buf.Bytes(), out.Close()
 }

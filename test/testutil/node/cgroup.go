@@ -6,8 +6,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/sedna-io/containerd-shim-sedna/test/testutil/isolate"
@@ -16,16 +18,16 @@ import (
 // podCgroup is the pod's cgroup as kubelet's cgroupfs driver names it.
 func podCgroup(uid string) string { return filepath.Join(isolate.Cgroup(), "pod"+uid) }
 
-// makeCgroup makes the pod's cgroup in every hierarchy, as kubelet does before
+// MakeCgroup makes a cgroup in every hierarchy, as kubelet does for a pod before
 // it asks for the sandbox.
-func makeCgroup(uid string) error {
+func MakeCgroup(path string) error {
 	for _, hierarchy := range isolate.Hierarchies() {
 		dir := hierarchy
-		for _, part := range strings.Split(strings.TrimPrefix(podCgroup(uid), "/"), "/") {
+		for _, part := range strings.Split(strings.TrimPrefix(path, "/"), "/") {
 			parent := dir
 			dir = filepath.Join(dir, part)
 			if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
-				return fmt.Errorf("make pod cgroup: %w", err)
+				return fmt.Errorf("make cgroup: %w", err)
 			}
 			if err := errors.Join(inheritCpuset(parent, dir), delegate(parent)); err != nil {
 				return err
@@ -64,6 +66,26 @@ func delegate(dir string) error {
 	return nil
 }
 
+// limitMemory limits the pod's cgroup, in the hierarchy that can.
+func limitMemory(uid string, limit int64) error {
+	if limit == 0 {
+		return nil
+	}
+	for _, hierarchy := range isolate.Hierarchies() {
+		for _, name := range []string{"memory.limit_in_bytes", "memory.max"} {
+			file := filepath.Join(hierarchy, podCgroup(uid), name)
+			if _, err := os.Stat(file); err != nil {
+				continue
+			}
+			if err := os.WriteFile(file, []byte(strconv.FormatInt(limit, 10)), 0o644); err != nil {
+				return fmt.Errorf("limit the pod's memory: %w", err)
+			}
+			return nil
+		}
+	}
+	return errors.New("limit the pod's memory: no cgroup of the node can")
+}
+
 // removeCgroup removes the pod's cgroup once those are gone that others made
 // below it, or after a while fails with their names: kubelet too waits for them.
 func removeCgroup(uid string) error {
@@ -86,4 +108,25 @@ func removeOwnCgroup(uid string) error {
 		return fmt.Errorf("cgroups left of the pod: %s", strings.Join(left, ", "))
 	}
 	return nil
+}
+
+// orphanage is where containerd puts containers of pods without a cgroup parent,
+// by its namespace's name. It isn't ours alone: other containerds use it too.
+const orphanage = "k8s.io"
+
+// removeOrphanedCgroups removes the cgroups there that this node has made, whose
+// names are then in its log. What still has processes is an error.
+func (n *Node) removeOrphanedCgroups() error {
+	log := n.Log(0, math.MaxInt32)
+	return Poll(context.Background(), leftoverTimeout, func(context.Context) error {
+		var errs []error
+		for _, dir := range isolate.Cgroups("/" + orphanage) {
+			if id := filepath.Base(dir); id != orphanage && strings.Contains(log, id) {
+				errs = append(errs, os.Remove(dir))
+			} else if id == orphanage {
+				_ = os.Remove(dir) // others may be there
+			}
+		}
+		return errors.Join(errs...)
+	})
 }

@@ -3,8 +3,11 @@
 package node
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,19 +26,27 @@ func writeConfig(opts Options) error {
 	if err != nil {
 		return err
 	}
-	if err := linkPlugins(ours, tools); err != nil {
+	if err := linkPlugins(ours, tools, opts.Plugins); err != nil {
 		return err
 	}
-	type handler struct{ Name, Type, Path, ConfigPath, Network string }
+	type handler struct{ Name, Type, Path, Sandboxer, ConfigPath, Network string }
 	data := struct {
-		Dir, LogLevel, PauseImage, Plugins, Network string
-		Handlers                                    []handler
-	}{Dir: Dir, LogLevel: opts.LogLevel, PauseImage: pauseImage, Plugins: pluginDir, Network: mainNetwork.confDir()}
-	if data.LogLevel == "" {
-		data.LogLevel = "info"
+		Dir, LogLevel, PauseImage, Plugins, Network, Default, Mirror string
+		Imports                                                      []string
+		NRI                                                          bool
+		Handlers                                                     []handler
+	}{
+		Dir: Dir, PauseImage: pauseImage, Plugins: pluginDir, Network: mainNetwork.confDir(), Mirror: opts.Mirror, NRI: opts.NRI, Imports: opts.Imports,
+		LogLevel: cmp.Or(opts.LogLevel, "info"), Default: cmp.Or(opts.Default, Sedna),
+	}
+	if err := writeMirror(opts.Mirror); err != nil {
+		return err
 	}
 	for _, h := range opts.handlers(ours) {
-		data.Handlers = append(data.Handlers, handler{h.Name, h.runtimeType(), h.Path, h.configPath(), h.network().confDir()})
+		if h.Name == data.Default { // pods that name no handler don't get to its cni_conf_dir
+			data.Network = h.network().confDir()
+		}
+		data.Handlers = append(data.Handlers, handler{h.Name, h.runtimeType(), h.Path, h.Sandboxer, h.configPath(), h.network().confDir()})
 		if h.ConfigPath != "" {
 			continue
 		}
@@ -61,16 +72,31 @@ func writeConfig(opts Options) error {
 // pluginDir has all CNI plugins: containerd 1.7 looks in one folder only.
 const pluginDir = Dir + "/cni-plugins"
 
-func linkPlugins(ours, tools string) error {
+func linkPlugins(ours, tools string, more []string) error {
 	if err := os.MkdirAll(pluginDir, 0o755); err != nil {
 		return err
 	}
-	for name, dir := range map[string]string{"bridge": tools, "host-local": tools, "loopback": tools, binaries.Policy: ours} {
-		if err := os.Symlink(filepath.Join(dir, name), filepath.Join(pluginDir, name)); err != nil {
+	plugins := map[string]string{"bridge": tools, "host-local": tools, "loopback": tools, binaries.Policy: ours}
+	for _, name := range more {
+		plugins[name] = ours
+	}
+	for name, dir := range plugins {
+		err := os.Symlink(filepath.Join(dir, name), filepath.Join(pluginDir, name))
+		if err != nil && !errors.Is(err, fs.ErrExist) { // as after an upgrade of containerd
 			return err
 		}
 	}
 	return nil
+}
+
+// writeMirror makes containerd pull every image, whatever its name, from one
+// registry: containerd docs/hosts.md.
+func writeMirror(address string) error {
+	if address == "" {
+		return nil
+	}
+	text := fmt.Sprintf("server = 'http://%[1]s'\n[host.'http://%[1]s']\n  capabilities = ['pull', 'resolve']\n", address)
+	return writeFile(filepath.Join(Dir, "registry", "_default", "hosts.toml"), text)
 }
 
 // Configure replaces what a handler's config.toml says beyond the paths, for

@@ -60,6 +60,7 @@ func configTemplate(version string) *template.Template {
 
 // configV3 is version 3 of the format, containerd docs/cri/config.md.
 const configV3 = `version = 3
+imports = [{{range .Imports}}'{{.}}', {{end}}]
 root = '{{.Dir}}/root'
 state = '{{.Dir}}/state'
 disabled_plugins = [
@@ -98,10 +99,17 @@ const configV3CRI = `
 [plugins.'io.containerd.internal.v1.opt']
   path = '{{.Dir}}/opt'
 [plugins.'io.containerd.nri.v1.nri']
-  disable = true
+  disable = {{not .NRI}}
+  socket_path = '{{.Dir}}/nri.sock'
+  plugin_path = '{{.Dir}}/nri/plugins'
+  plugin_config_path = '{{.Dir}}/nri/conf.d'
 
 [plugins.'io.containerd.cri.v1.images']
   snapshotter = 'overlayfs'
+{{- if .Mirror}}
+  [plugins.'io.containerd.cri.v1.images'.registry]
+    config_path = '{{.Dir}}/registry'
+{{- end}}
   [plugins.'io.containerd.cri.v1.images'.pinned_images]
     sandbox = '{{.PauseImage}}'
 
@@ -112,11 +120,14 @@ const configV3CRI = `
     bin_dirs = ['{{.Plugins}}']
     conf_dir = '{{.Network}}'
   [plugins.'io.containerd.cri.v1.runtime'.containerd]
-    default_runtime_name = 'sedna'
+    default_runtime_name = '{{.Default}}'
 {{range .Handlers}}
     [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.'{{.Name}}']
       runtime_type = '{{.Type}}'
       runtime_path = '{{.Path}}'
+{{- if .Sandboxer}}
+      sandboxer = '{{.Sandboxer}}'
+{{- end}}
       cni_conf_dir = '{{.Network}}'
       pod_annotations = ['storage.sedna.io/*', 'dev.gvisor.*']
       container_annotations = ['storage.sedna.io/*', 'dev.gvisor.*']
@@ -128,6 +139,7 @@ const configV3CRI = `
 // configV2 is version 2 of the format, containerd docs/cri/config.md of its
 // release/1.7 branch.
 const configV2 = `version = 2
+imports = [{{range .Imports}}'{{.}}', {{end}}]
 root = '{{.Dir}}/root'
 state = '{{.Dir}}/state'
 disabled_plugins = [
@@ -140,7 +152,10 @@ disabled_plugins = [
 [plugins.'io.containerd.internal.v1.opt']
   path = '{{.Dir}}/opt'
 [plugins.'io.containerd.nri.v1.nri']
-  disable = true
+  disable = {{not .NRI}}
+  socket_path = '{{.Dir}}/nri.sock'
+  plugin_path = '{{.Dir}}/nri/plugins'
+  plugin_config_path = '{{.Dir}}/nri/conf.d'
 
 [plugins.'io.containerd.grpc.v1.cri']
   sandbox_image = '{{.PauseImage}}'
@@ -149,9 +164,13 @@ disabled_plugins = [
   [plugins.'io.containerd.grpc.v1.cri'.cni]
     bin_dir = '{{.Plugins}}'
     conf_dir = '{{.Network}}'
+{{- if .Mirror}}
+  [plugins.'io.containerd.grpc.v1.cri'.registry]
+    config_path = '{{.Dir}}/registry'
+{{- end}}
   [plugins.'io.containerd.grpc.v1.cri'.containerd]
     snapshotter = 'overlayfs'
-    default_runtime_name = 'sedna'
+    default_runtime_name = '{{.Default}}'
 {{range .Handlers}}
     [plugins.'io.containerd.grpc.v1.cri'.containerd.runtimes.'{{.Name}}']
       runtime_type = '{{.Type}}'

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -27,8 +26,9 @@ const runscNetns = "null-netns"
 
 // baseline is the node before its first pod.
 type baseline struct {
-	mounts map[string]bool
-	links  map[string]bool
+	mounts  map[string]bool
+	links   map[string]bool
+	cgroups map[string]bool
 }
 
 func takeBaseline() (baseline, error) {
@@ -36,7 +36,7 @@ func takeBaseline() (baseline, error) {
 	if err != nil {
 		return baseline{}, err
 	}
-	b := baseline{mounts: map[string]bool{}}
+	b := baseline{mounts: map[string]bool{}, cgroups: cgroups()}
 	for _, point := range points {
 		b.mounts[point] = true
 	}
@@ -91,9 +91,8 @@ func (n *Node) leftovers() ([]string, error) {
 			}
 		}
 	}
-	left = append(left, cgroups()...)
 	left = append(left, takenSlots()...)
-	more, err := n.newMountsAndLinks()
+	more, err := n.sinceBaseline()
 	return append(left, more...), err
 }
 
@@ -119,18 +118,18 @@ func takenSlots() []string {
 }
 
 // cgroups are the cgroups of this run, each once and not for every hierarchy.
-func cgroups() []string {
-	var left []string
+func cgroups() map[string]bool {
+	all := map[string]bool{}
 	for _, dir := range isolate.Cgroups(isolate.Cgroup()) {
-		_, below, _ := strings.Cut(dir, isolate.Cgroup()+"/")
-		if line := "cgroup " + below; below != "" && !slices.Contains(left, line) {
-			left = append(left, line)
+		if _, below, _ := strings.Cut(dir, isolate.Cgroup()+"/"); below != "" {
+			all[below] = true
 		}
 	}
-	return left
+	return all
 }
 
-func (n *Node) newMountsAndLinks() ([]string, error) {
+// sinceBaseline are new mounts, network interfaces and cgroups.
+func (n *Node) sinceBaseline() ([]string, error) {
 	now, err := takeBaseline()
 	if err != nil {
 		return nil, err
@@ -144,6 +143,11 @@ func (n *Node) newMountsAndLinks() ([]string, error) {
 	for name := range now.links {
 		if !n.before.links[name] {
 			left = append(left, "network interface "+name)
+		}
+	}
+	for name := range now.cgroups {
+		if !n.before.cgroups[name] {
+			left = append(left, "cgroup "+name)
 		}
 	}
 	return left, nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"path/filepath"
+	"slices"
 
 	"github.com/vishvananda/netlink"
 )
@@ -96,7 +97,7 @@ func (w Network) remove() error {
 func (o Options) networks() []Network {
 	all := []Network{mainNetwork}
 	for _, h := range o.Handlers {
-		if h.Network != nil {
+		if h.Network != nil && !slices.Contains(all, *h.Network) { // handlers may share one
 			all = append(all, *h.Network)
 		}
 	}

@@ -82,6 +82,11 @@ func (n *Node) start(ctx context.Context, opts Options) error {
 		return err
 	}
 	n.ImagesAfter = time.Since(began)
+	return n.TakeBaseline()
+}
+
+// TakeBaseline says that what is there now belongs to the node: it is no leftover.
+func (n *Node) TakeBaseline() (err error) {
 	n.before, err = takeBaseline()
 	return err
 }
@@ -94,7 +99,7 @@ func (n *Node) startDaemon(ctx context.Context) error {
 	}
 	n.containerd = cmd
 	n.Adopt(cmd.Process.Pid)
-	n.conn, err = grpc.NewClient("unix://"+socket,
+	n.conn, err = grpc.NewClient(Endpoint,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: 10 * time.Millisecond, Multiplier: 1.2, MaxDelay: 200 * time.Millisecond},
@@ -195,6 +200,20 @@ func (n *Node) stopDaemon(kill bool) error {
 	_ = n.containerd.Wait() // its exit code says nothing: we asked for it
 	n.containerd = nil
 	return nil
+}
+
+// Clear removes what others than the harness have left on the node: every pod
+// that the CRI knows, mounts below dir, and cgroups of pods that named no parent.
+func (n *Node) Clear(ctx context.Context, dir string) error {
+	reply, err := n.CRI.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{})
+	if err != nil {
+		return fmt.Errorf("list pods: %w", err)
+	}
+	var errs []error
+	for _, pod := range reply.Items {
+		errs = append(errs, n.removeSandbox(ctx, pod.Id))
+	}
+	return errors.Join(append(errs, unmountBelow(dir), n.removeOrphanedCgroups())...)
 }
 
 // Close stops containerd and removes the network. Pods should be gone.

@@ -16,8 +16,11 @@ const (
 
 	pauseImage = "sedna.test/pause:latest"
 	socket     = Dir + "/containerd.sock"
-	StateDir   = Dir + "/state"
-	logFile    = Dir + "/containerd.log"
+	// Endpoint is where containerd serves the CRI.
+	Endpoint  = "unix://" + socket
+	NRISocket = Dir + "/nri.sock"
+	StateDir  = Dir + "/state"
+	logFile   = Dir + "/containerd.log"
 	// ShimSockets is where shims listen, fixed in containerd's shim library,
 	// containerd pkg/shim/util_unix.go:SocketAddress.
 	ShimSockets = "/run/containerd/s"
@@ -42,8 +45,20 @@ const (
 // Options say what a node should have beyond that.
 type Options struct {
 	Handlers []Handler
+	// Imports are files that containerd merges into its configuration. With them
+	// the handler Sedna is what they make of it.
+	Imports []string
 	// LogLevel of containerd, "info" by default.
 	LogLevel string
+	// Default is the handler of pods that name none, Sedna by default.
+	Default string
+	// Mirror is the address of a registry from which all images are pulled; by
+	// default none can be.
+	Mirror string
+	// NRI lets plugins connect to NRISocket.
+	NRI bool
+	// Plugins are further CNI plugins, in the folder of our programs.
+	Plugins []string
 }
 
 // Handler is a runtime handler of containerd.
@@ -54,6 +69,8 @@ type Handler struct {
 	Type string
 	// Path names the shim's binary instead.
 	Path string
+	// Sandboxer is containerd's setting of that name, from 2.0 on.
+	Sandboxer string
 	// Config is the text of its config.toml, appended to the paths that every
 	// test needs. Broken ones are written as they are, see Raw.
 	Config string
@@ -101,9 +118,10 @@ func (h Handler) config() string {
 // handlers are the node's own and those of the test; ours is the folder of our
 // programs.
 func (o Options) handlers(ours string) []Handler {
-	base := []Handler{
-		{Name: Sedna},
-		{Name: Runsc, Type: "io.containerd.runsc.v1", Path: filepath.Join(ours, binaries.GVisorShim), Raw: true},
+	var base []Handler
+	if len(o.Imports) == 0 {
+		base = append(base, Handler{Name: Sedna})
 	}
+	base = append(base, Handler{Name: Runsc, Type: "io.containerd.runsc.v1", Path: filepath.Join(ours, binaries.GVisorShim), Raw: true})
 	return append(base, o.Handlers...)
 }

@@ -24,6 +24,9 @@ type PodSpec struct {
 	// KubeletRoot is where the pod's folder is, the node's KubeletRoot by default.
 	KubeletRoot string
 	HostNetwork bool
+	// Memory is the limit of the pod's cgroup, 0 for none: kubelet sums up what
+	// its containers may have.
+	Memory int64
 	// DNS servers of the pod; the node's own by default.
 	DNS []string
 	// Tweak changes the request in ways that few tests need.
@@ -77,7 +80,10 @@ func (p *Pod) prepare() error {
 			return err
 		}
 	}
-	return makeCgroup(p.UID)
+	if err := MakeCgroup(podCgroup(p.UID)); err != nil {
+		return err
+	}
+	return limitMemory(p.UID, p.Spec.Memory)
 }
 
 // Run asks for the pod's sandbox. It can be called again after a failure or
@@ -173,8 +179,8 @@ func (p *Pod) Remove(ctx context.Context) error {
 			return err
 		}
 		for _, sandbox := range reply.Items {
-			if err := p.removeSandbox(ctx, sandbox.Id); err != nil {
-				return err
+			if err := p.node.removeSandbox(ctx, sandbox.Id); err != nil {
+				return fmt.Errorf("%s: %w", p.Spec.Name, err)
 			}
 		}
 		return nil
@@ -186,12 +192,12 @@ func (p *Pod) Remove(ctx context.Context) error {
 	return nil
 }
 
-func (p *Pod) removeSandbox(ctx context.Context, id string) error {
-	if _, err := p.node.CRI.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: id}); err != nil {
-		return fmt.Errorf("stop sandbox of %s: %w", p.Spec.Name, err)
+func (n *Node) removeSandbox(ctx context.Context, id string) error {
+	if _, err := n.CRI.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: id}); err != nil {
+		return fmt.Errorf("stop sandbox: %w", err)
 	}
-	if _, err := p.node.CRI.RemovePodSandbox(ctx, &runtimeapi.RemovePodSandboxRequest{PodSandboxId: id}); err != nil {
-		return fmt.Errorf("remove sandbox of %s: %w", p.Spec.Name, err)
+	if _, err := n.CRI.RemovePodSandbox(ctx, &runtimeapi.RemovePodSandboxRequest{PodSandboxId: id}); err != nil {
+		return fmt.Errorf("remove sandbox: %w", err)
 	}
 	return nil
 }

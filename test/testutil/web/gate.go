@@ -13,19 +13,20 @@ type Gate struct {
 	// Reached is closed once a client waits at the gate.
 	Reached chan struct{}
 
-	after   int
 	reached sync.Once
 	open    chan struct{}
 	opened  sync.Once
 
-	mu   sync.Mutex
-	sent int // over all requests; guarded by mu
+	mu    sync.Mutex
+	after int           // bytes that may pass; guarded by mu
+	sent  int           // over all requests; guarded by mu
+	more  chan struct{} // closed when after grows; guarded by mu
 }
 
 // Gated serves content like File, but stops after some bytes of it, counted
 // over all requests, until the gate is opened.
 func (s *Server) Gated(path string, content []byte, after int) (string, *Gate) {
-	gate := &Gate{Reached: make(chan struct{}), after: after, open: make(chan struct{})}
+	gate := &Gate{Reached: make(chan struct{}), after: after, open: make(chan struct{}), more: make(chan struct{})}
 	inner := file(content)
 	url := s.Handle(path, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodHead {
@@ -40,6 +41,15 @@ func (s *Server) Gated(path string, content []byte, after int) (string, *Gate) {
 // Open lets everything pass from now on.
 func (g *Gate) Open() { g.opened.Do(func() { close(g.open) }) }
 
+// Let lets more bytes pass, and then holds back again.
+func (g *Gate) Let(bytes int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.after += bytes
+	close(g.more)
+	g.more = make(chan struct{})
+}
+
 // Sent is how many bytes have passed.
 func (g *Gate) Sent() int {
 	g.mu.Lock()
@@ -49,27 +59,31 @@ func (g *Gate) Sent() int {
 
 // pass waits until n more bytes may go out; false when the client has left.
 func (g *Gate) pass(r *http.Request, n int) bool {
-	g.mu.Lock()
-	free := g.sent+n <= g.after
-	if free {
-		g.sent += n
-	}
-	g.mu.Unlock()
-	if free {
-		return true
-	}
-	select {
-	case <-g.open:
-	default:
-		g.reached.Do(func() { close(g.Reached) })
-	}
-	select {
-	case <-g.open:
+	for {
 		g.mu.Lock()
-		g.sent += n
+		free, more := g.sent+n <= g.after || g.isOpen(), g.more
+		if free {
+			g.sent += n
+		}
 		g.mu.Unlock()
+		if free {
+			return true
+		}
+		g.reached.Do(func() { close(g.Reached) })
+		select {
+		case <-g.open:
+		case <-more:
+		case <-r.Context().Done():
+			return false
+		}
+	}
+}
+
+func (g *Gate) isOpen() bool {
+	select {
+	case <-g.open:
 		return true
-	case <-r.Context().Done():
+	default:
 		return false
 	}
 }

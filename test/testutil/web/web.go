@@ -6,6 +6,7 @@ package web
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -60,9 +61,17 @@ func listen(address string) (net.Listener, error) {
 
 func newServer(listener net.Listener, scheme string) *Server {
 	s := &Server{listener: listener, base: scheme + "://" + listener.Addr().String(), routes: map[string]http.Handler{}}
-	s.server = &http.Server{Handler: http.HandlerFunc(s.serve), ReadHeaderTimeout: time.Minute}
+	s.server = &http.Server{
+		Handler: http.HandlerFunc(s.serve), ReadHeaderTimeout: time.Minute,
+		ConnContext: func(ctx context.Context, conn net.Conn) context.Context {
+			return context.WithValue(ctx, connKey{}, conn)
+		},
+	}
 	return s
 }
+
+// connKey finds a request's connection in its context.
+type connKey struct{}
 
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	host, _, _ := net.SplitHostPort(r.RemoteAddr)
