@@ -11,12 +11,8 @@ import (
 	containerdshim "github.com/containerd/containerd/v2/pkg/shim"
 )
 
-func TestASocketIsTakenFromTheDeadOnly(t *testing.T) {
-	dir, err := os.MkdirTemp("", "s") // a socket's path is short
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+func TestOnlyADeadSocketIsTaken(t *testing.T) {
+	dir := t.TempDir()
 	address := "unix://" + filepath.Join(dir, "sock")
 	first, err := newSocket(address)
 	if err != nil {
