@@ -22,6 +22,8 @@ PREFIX ?= /usr/local
 TEST   ?= ./...
 FUZZTIME ?= 30s
 E2EFLAGS ?=
+ROUNDS ?= 200
+SEED   ?=
 
 .PHONY: help
 help: ## List the targets
@@ -69,6 +71,10 @@ test: build tools ## Run all tests; those that need root say so when they skip
 .PHONY: e2e
 e2e: tools $(call STAMP,kubernetes) ## Run the tests on a real Kubernetes, which is built once (E2EFLAGS='-run Job -v')
 	cd test/e2e && go test -count=1 -timeout 25m $(E2EFLAGS) ./...
+
+.PHONY: soak
+soak: build tools ## Kill shim, worker, runsc or containerd at random in ROUNDS lives of a pod (SEED repeats a run)
+	SEDNA_TEST_ROUNDS=$(ROUNDS) SEDNA_TEST_SEED=$(SEED) go test -v -count 1 -timeout 120m -run TestRandomKillsLeaveNothing ./test/integration
 
 .PHONY: test-cgroup2
 test-cgroup2: tools ## Run the worker's tests and a pod on control groups of version 2, in a small emulated machine

@@ -243,7 +243,7 @@ install_handler() {
 
 restart_containerd() {
 	if ! $restart; then
-		echo "restart containerd (k3s, rke2: that service), then run: install.sh verify"
+		echo "restart containerd (k3s, rke2: that service)$1"
 		return
 	fi
 	systemctl restart containerd || fail "containerd didn't start again: journalctl -u containerd; the configuration before is $config.before-sedna"
@@ -268,7 +268,19 @@ verify() {
 	echo "the running containerd knows it"
 }
 
+# in_use says whether a pod's shim runs, of this or an earlier installation:
+# containerd needs the program to clean up after it.
+in_use() {
+	for exe in /proc/[0-9]*/exe; do
+		case $(readlink "$exe" 2>/dev/null) in
+		"$root$to/containerd-shim-sedna-v1"*) return 0 ;;
+		esac
+	done
+	return 1
+}
+
 remove() {
+	if in_use; then fail "pods of this handler still run here: delete them first"; fi
 	if [ -f "$config" ]; then
 		draft "$config"
 		without_block "$config" >"$temporary"
@@ -285,12 +297,12 @@ install)
 	install_programs
 	install_config
 	install_handler
-	restart_containerd
+	restart_containerd ", then run: install.sh verify"
 	;;
 verify) verify ;;
 remove)
 	remove
-	restart_containerd
+	restart_containerd ""
 	;;
 --help | help) usage ;;
 *) misused "unknown command $verb" ;;

@@ -47,6 +47,9 @@ func (m Manager) Stop(ctx context.Context, id string) (containerdshim.StopStatus
 	if err != nil {
 		return status, err
 	}
+	if err := endStrays(id, 0); err != nil {
+		return status, err
+	}
 	ns, err := namespaces.NamespaceRequired(ctx)
 	if err != nil {
 		return status, err

@@ -10,13 +10,16 @@ import (
 	"time"
 
 	containerdshim "github.com/containerd/containerd/v2/pkg/shim"
+	"golang.org/x/sys/unix"
 )
 
 // startedEnv holds the socket's address for a shim process that `start` has
-// made, and startedFD is where it hears that `start` has come to its end.
+// made, handFD is where that hands over the socket, and socketFD where
+// containerd's library looks for it (containerd pkg/shim/shim.go:serve).
 const (
 	startedEnv = "SEDNA_SHIM_ADDRESS"
-	startedFD  = 4
+	socketFD   = 3
+	handFD     = 4
 )
 
 // listening is the address of this process's socket, "" in every other command
@@ -34,12 +37,11 @@ func EndWithStart() {
 		return
 	}
 	_ = os.Unsetenv(startedEnv) // not for runsc and the worker
-	started := os.NewFile(startedFD, "started")
-	// The byte is there long before this process is up.
-	n, _ := started.Read(make([]byte, 1))
-	_ = started.Close()
-	if n != 1 {
-		exit()
+	if err := takeSocket(); err != nil {
+		if !containerdshim.CanConnect(listening) {
+			_ = containerdshim.RemoveSocket(listening)
+		}
+		os.Exit(1)
 	}
 	endWithBundle()
 	go func() {
@@ -48,6 +50,32 @@ func EndWithStart() {
 		}
 	}()
 }
+
+// takeSocket waits for the socket, or for the end of `start`.
+func takeSocket() error {
+	defer unix.Close(handFD)
+	unix.CloseOnExec(handFD)
+	rights := make([]byte, unix.CmsgSpace(4))
+	n, err := 0, error(unix.EINTR)
+	for errors.Is(err, unix.EINTR) {
+		_, n, _, _, err = unix.Recvmsg(handFD, make([]byte, 1), rights, unix.MSG_CMSG_CLOEXEC)
+	}
+	if err != nil {
+		return err
+	}
+	messages, err := unix.ParseSocketControlMessage(rights[:n])
+	if err != nil || len(messages) != 1 {
+		return errors.Join(err, errNoSocket)
+	}
+	fds, err := unix.ParseUnixRights(&messages[0])
+	if err != nil || len(fds) != 1 {
+		return errors.Join(err, errNoSocket)
+	}
+	defer unix.Close(fds[0])
+	return unix.Dup3(fds[0], socketFD, unix.O_CLOEXEC)
+}
+
+var errNoSocket = errors.New("the start command has ended")
 
 // endWithBundle ends the process while it comes up, if its bundle is gone:
 // containerd's library would end it too, and leave the socket.

@@ -16,6 +16,7 @@ import (
 	"github.com/containerd/errdefs/pkg/errgrpc"
 	"github.com/containerd/log"
 	"golang.org/x/sys/unix"
+	"google.golang.org/grpc/status"
 	"gvisor.dev/gvisor/pkg/shim/v1/extension"
 
 	"github.com/sedna-io/containerd-shim-sedna/internal/config"
@@ -95,7 +96,9 @@ func (s *Service) prepareInTime(ctx context.Context, c *creation, r *taskapi.Cre
 	if err == nil {
 		margin = cfg.Shim.DeadlineMargin
 	}
-	err = c.touching.within(ctx, time.Duration(margin), func() error { return s.prepare(ctx, &c.touching, r) })
+	err = c.touching.within(ctx, time.Duration(margin), func() error {
+		return quietly(func() error { return s.prepare(ctx, &c.touching, r) })
+	})
 	if errors.Is(err, errHangs) {
 		// Its own clean-up hangs too.
 		if err := removePod(r.Bundle); err != nil {
@@ -123,10 +126,8 @@ func (s *Service) create(ctx context.Context, c *creation, r *taskapi.CreateTask
 	if err == nil {
 		return <-made, nil
 	}
-	if outliving.Err() != nil {
-		if left := removeStrays(ctx, r); left != nil {
-			log.G(ctx).WithError(left).Error("clean up after a `runsc create` that was ended")
-		}
+	if left := removeStrays(ctx, r); left != nil {
+		log.G(ctx).WithError(left).Error("clean up after a `runsc create` that failed")
 	}
 	return nil, toGRPC(err)
 }
@@ -162,8 +163,8 @@ func (s *Service) Start(ctx context.Context, r *taskapi.StartRequest) (*taskapi.
 		s.neverRuns(context.WithoutCancel(ctx), r.ID, startFailed)
 	}
 	if err != nil && errors.Is(outliving.Err(), context.DeadlineExceeded) {
-		err = toGRPC(fmt.Errorf("`runsc start` was ended after %s, it may wait for a volume of the container: is the server or the program behind its file system alive?: %w: %w",
-			time.Since(began).Round(100*time.Millisecond), err, errHangs))
+		err = toGRPC(fmt.Errorf("`runsc start` was ended after %s, it may wait for a volume of the container: is the server or the program behind its file system alive? %s: %w",
+			time.Since(began).Round(100*time.Millisecond), status.Convert(err).Message(), errHangs))
 	}
 	return resp, err
 }

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/containerd/containerd/v2/pkg/namespaces"
 	containerdshim "github.com/containerd/containerd/v2/pkg/shim"
+	"golang.org/x/sys/unix"
 
 	"github.com/sedna-io/containerd-shim-sedna/internal/config"
 	"github.com/sedna-io/containerd-shim-sedna/shim/bundle"
@@ -132,81 +134,116 @@ func socketAddress(ctx context.Context, dir, containerd, group string) (string, 
 
 // serve makes sure that a shim process listens at address.
 func serve(ns, id, address string, opts containerdshim.StartOpts) error {
-	socket, err := containerdshim.NewSocket(address)
-	switch {
-	case err == nil:
-	case !containerdshim.SocketEaddrinuse(err):
-		return fmt.Errorf("create the shim's socket: %w", err)
-	case containerdshim.CanConnect(address):
+	if containerdshim.CanConnect(address) {
 		return writeAddress(address)
-	default:
-		// Left by a shim that was killed.
-		if err := containerdshim.RemoveSocket(address); err != nil {
-			return fmt.Errorf("remove a dead shim's socket: %w", err)
-		}
-		if socket, err = containerdshim.NewSocket(address); err != nil {
-			return fmt.Errorf("create the shim's socket: %w", err)
-		}
 	}
-	// The file is a duplicate that the child inherits; closing the listener
-	// would unlink the socket.
-	socket.SetUnlinkOnClose(false)
-	defer socket.Close()
-	if err := launch(ns, id, address, socket.File, opts); err != nil {
-		_ = containerdshim.RemoveSocket(address)
+	if err := writeAddress(address); err != nil {
 		return err
+	}
+	// The process is there before its socket: whenever this command is killed,
+	// somebody is left to remove it.
+	p, err := launch(ns, id, address, opts)
+	if err != nil {
+		return err
+	}
+	defer p.hand.Close()
+	socket, err := newSocket(address)
+	if err == nil {
+		defer socket.Close()
+		err = p.give(socket)
+	}
+	if err != nil {
+		p.kill()
+		if containerdshim.SocketEaddrinuse(err) && containerdshim.CanConnect(address) {
+			return nil // another command was faster
+		}
+		_ = containerdshim.RemoveSocket(address)
+		return fmt.Errorf("create the shim's socket: %w", err)
 	}
 	return nil
 }
 
-// launch starts the shim process with the socket as its file descriptor 3, and
-// with a pipe on which it hears that this command has come to its end.
-func launch(ns, id, address string, file func() (*os.File, error), opts containerdshim.StartOpts) (err error) {
-	f, err := file()
+// newSocket listens at address, also where a shim that was killed has left its
+// socket. Closing it leaves it to whoever it was given to.
+func newSocket(address string) (*net.UnixListener, error) {
+	socket, err := containerdshim.NewSocket(address)
+	if containerdshim.SocketEaddrinuse(err) && !containerdshim.CanConnect(address) {
+		if err := containerdshim.RemoveSocket(address); err != nil {
+			return nil, fmt.Errorf("remove a dead shim's: %w", err)
+		}
+		socket, err = containerdshim.NewSocket(address)
+	}
 	if err != nil {
-		return fmt.Errorf("inherit the shim's socket: %w", err)
+		return nil, err
 	}
-	defer f.Close()
-	heard, say, err := os.Pipe()
-	if err != nil {
-		return fmt.Errorf("make a pipe to the shim: %w", err)
-	}
-	defer heard.Close()
-	defer say.Close()
-	if err := writeAddress(address); err != nil {
-		return err
-	}
+	socket.SetUnlinkOnClose(false)
+	return socket, nil
+}
+
+// newProcess is a shim process that waits for its socket.
+type newProcess struct {
+	cmd  *exec.Cmd
+	hand *os.File // reaches it
+}
+
+// launch starts the shim process. containerd's library expects the socket as its
+// file descriptor 3; it comes by the one above, see EndWithStart.
+func launch(ns, id, address string, opts containerdshim.StartOpts) (*newProcess, error) {
 	self, err := os.Executable()
 	if err != nil {
-		return err
+		return nil, err
 	}
+	place, err := os.Open(os.DevNull)
+	if err != nil {
+		return nil, err
+	}
+	defer place.Close()
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("connect to the shim: %w", err)
+	}
+	theirs := os.NewFile(uintptr(pair[1]), "start")
+	defer theirs.Close()
+	p := &newProcess{hand: os.NewFile(uintptr(pair[0]), "shim")}
 	args := []string{"-namespace", ns, "-address", opts.Address, "-id", id}
 	if opts.Debug {
 		args = append(args, "-debug")
 	}
-	cmd := exec.Command(self, args...)
-	cmd.Env = append(os.Environ(), "GOMAXPROCS=2", startedEnv+"="+address) // GOMAXPROCS as gVisor's shim: fewer stacks
-	cmd.ExtraFiles = []*os.File{f, heard}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("start the shim: %w", err)
+	p.cmd = exec.Command(self, args...)
+	p.cmd.Env = append(os.Environ(), "GOMAXPROCS=2", startedEnv+"="+address) // GOMAXPROCS as gVisor's shim: fewer stacks
+	p.cmd.ExtraFiles = []*os.File{place, theirs}
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := p.cmd.Start(); err != nil {
+		p.hand.Close()
+		return nil, fmt.Errorf("start the shim: %w", err)
 	}
-	defer func() {
-		if err != nil {
-			_ = cmd.Process.Kill()
-			_ = cmd.Wait()
-		}
-	}()
-	if err := containerdshim.WritePidFile("shim.pid", cmd.Process.Pid); err != nil {
+	return p, nil
+}
+
+// give completes what containerd looks for, and hands over the socket: from then
+// on the process serves.
+func (p *newProcess) give(socket *net.UnixListener) error {
+	if err := containerdshim.WritePidFile("shim.pid", p.cmd.Process.Pid); err != nil {
 		return fmt.Errorf("write shim.pid: %w", err)
 	}
-	if err := adjustOOMScore(cmd.Process.Pid); err != nil {
+	if err := adjustOOMScore(p.cmd.Process.Pid); err != nil {
 		return err
 	}
-	if _, err := say.Write([]byte{1}); err != nil {
-		return fmt.Errorf("tell the shim that it is started: %w", err)
+	f, err := socket.File()
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := unix.Sendmsg(int(p.hand.Fd()), []byte{1}, unix.UnixRights(int(f.Fd())), nil, 0); err != nil {
+		return fmt.Errorf("hand it to the process: %w", err)
 	}
 	return nil
+}
+
+// kill ends the process before it serves.
+func (p *newProcess) kill() {
+	_ = p.cmd.Process.Kill()
+	_ = p.cmd.Wait()
 }
 
 // adjustOOMScore makes the shim one more killable than containerd. Lowering a

@@ -20,11 +20,11 @@ import (
 	"github.com/sedna-io/containerd-shim-sedna/shim/bundle"
 )
 
-// removeStrays removes what a `runsc create` leaves that was killed in the middle:
-// a sandbox and a gofer that no state names, so that nothing of runsc's would ever
-// end them, and their control group.
+// removeStrays removes what a `runsc create` leaves that was killed in the middle,
+// by whomever: a sandbox and a gofer that no state names, so that nothing of
+// runsc's would ever end them, and their control group.
 func removeStrays(ctx context.Context, r *taskapi.CreateTaskRequest) error {
-	if err := endStrays(r.ID); err != nil {
+	if err := endStrays(r.ID, os.Getpid()); err != nil {
 		return err
 	}
 	ns, err := namespaces.NamespaceRequired(ctx)
@@ -39,11 +39,11 @@ func removeStrays(ctx context.Context, r *taskapi.CreateTaskRequest) error {
 }
 
 // endStrays kills them and waits until they are gone. They have become children
-// of this process, which adopts orphans; another container's have another id.
-func endStrays(id string) error {
+// of the shim, which adopts orphans, or of anybody, 0, when that is dead.
+func endStrays(id string, parent int) error {
 	deadline := time.Now().Add(killTime)
 	for wait := time.Millisecond; ; wait *= 2 {
-		pids, err := strays(id)
+		pids, err := strays(id, parent)
 		if err != nil || len(pids) == 0 {
 			return err
 		}
@@ -59,18 +59,21 @@ func endStrays(id string) error {
 	}
 }
 
-// strays are this process's own children that are runsc's, of that id: runsc
-// names it last (gvisor.dev/gvisor runsc/sandbox/sandbox.go:createSandboxProcess).
-func strays(id string) ([]int, error) {
+// strays are the children of parent that are runsc's, of that id: runsc names it
+// last (gvisor.dev/gvisor runsc/sandbox/sandbox.go:createSandboxProcess).
+func strays(id string, parent int) ([]int, error) {
 	procs, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil {
 		return nil, err
 	}
-	parent := []byte("PPid:\t" + strconv.Itoa(os.Getpid()) + "\n")
+	child := []byte("PPid:\t")
+	if parent != 0 {
+		child = []byte("PPid:\t" + strconv.Itoa(parent) + "\n")
+	}
 	var pids []int
 	for _, dir := range procs {
 		status, err := os.ReadFile(filepath.Join(dir, "status"))
-		if err != nil || !bytes.Contains(status, parent) || bytes.Contains(status, []byte("State:\tZ")) {
+		if err != nil || !bytes.Contains(status, child) || bytes.Contains(status, []byte("State:\tZ")) {
 			continue
 		}
 		line, err := os.ReadFile(filepath.Join(dir, "cmdline"))

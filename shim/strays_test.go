@@ -3,6 +3,7 @@
 package shim
 
 import (
+	"os"
 	"os/exec"
 	"testing"
 )
@@ -27,7 +28,7 @@ func child(t *testing.T, name, id string) (ended chan error) {
 func TestStraysOfOneContainerAreEnded(t *testing.T) {
 	sandbox, gofer := child(t, "runsc-sandbox", "box"), child(t, "/usr/bin/runsc-gofer", "box")
 	others := []chan error{child(t, "runsc-gofer", "other"), child(t, "sedna-storage", "box")}
-	if err := endStrays("box"); err != nil {
+	if err := endStrays("box", os.Getpid()); err != nil {
 		t.Fatal(err)
 	}
 	<-sandbox

@@ -64,7 +64,7 @@ func (t *touching) within(ctx context.Context, margin time.Duration, prepare fun
 	inTime, cancel := beforeDeadline(ctx, margin)
 	defer cancel()
 	done := make(chan error, 1)
-	go func() { done <- quietly(prepare) }()
+	go func() { done <- prepare() }()
 	beat := time.NewTicker(progressEvery)
 	defer beat.Stop()
 	ended := inTime.Done()

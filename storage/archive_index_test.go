@@ -410,19 +410,8 @@ func TestFoldersCostInodesToo(t *testing.T) {
 }
 
 func TestASecondRunNeedsNoSpaceForWhatIsThere(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("needs root to mount a small file system")
-	}
-	volume := func(t *testing.T, size string) string {
-		dir := t.TempDir()
-		if err := unix.Mount("tmpfs", dir, "tmpfs", 0, size); err != nil {
-			t.Skipf("can't mount a tmpfs: %v", err)
-		}
-		t.Cleanup(func() { _ = unix.Unmount(dir, 0) })
-		return dir
-	}
 	t.Run("in a partial file", func(t *testing.T) {
-		dir := volume(t, "size=20m")
+		dir := smallMemory(t, "20m")
 		b := storagetest.NewBucket("models")
 		data := storagetest.Bytes(12 << 20)
 		b.Put("f", data)
@@ -454,7 +443,7 @@ func TestASecondRunNeedsNoSpaceForWhatIsThere(t *testing.T) {
 		wantFiles(t, dir, map[string]string{"f": string(data)})
 	})
 	t.Run("in placed files", func(t *testing.T) {
-		dir := volume(t, "size=20m")
+		dir := smallMemory(t, "20m")
 		b := storagetest.NewBucket("models")
 		for i := range 3 {
 			b.Put(fmt.Sprintf("m/%d", i), storagetest.Bytes(4<<20))
@@ -519,6 +508,20 @@ func reserved(dir string, size int64) (n int) {
 	return n
 }
 
+// smallMemory mounts a file system in memory of some size.
+func smallMemory(t *testing.T, size string) string {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("needs root to mount a small file system")
+	}
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size="+size); err != nil {
+		t.Skipf("can't mount a tmpfs: %v", err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(dir, 0) })
+	return dir
+}
+
 // smallDisk mounts a file system that isn't in memory.
 func smallDisk(t *testing.T, size int64) string {
 	image := filepath.Join(t.TempDir(), "image")
@@ -539,14 +542,7 @@ func smallDisk(t *testing.T, size int64) string {
 }
 
 func TestAFullVolumeIsSaidInWords(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("needs root to mount a small file system")
-	}
-	dir := t.TempDir()
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=4m"); err != nil {
-		t.Skipf("can't mount a tmpfs: %v", err)
-	}
-	t.Cleanup(func() { _ = unix.Unmount(dir, 0) })
+	dir := smallMemory(t, "4m")
 	web := storagetest.NewFiles()
 	web.Put("/f", storagetest.Bytes(5<<20))
 	for _, tt := range []struct {

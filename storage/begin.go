@@ -64,7 +64,11 @@ func (e *engine) begin(ctx context.Context, j job) error {
 // open makes a job a transfer, going on from an earlier run's where it can.
 func (e *engine) open(ctx context.Context, j job) error {
 	if len(e.req.Items) == 1 { // others would wait for it
-		e.tuner.one()
+		few := int64(fewWeb)
+		if j.item.URL.Scheme == "s3" {
+			few = fewS3
+		}
+		e.tuner.beginFew(few)
 	}
 	t := newTransfer(j, e.tuner.max)
 	t.announced = j.obj.Size

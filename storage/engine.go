@@ -20,7 +20,9 @@ const (
 	// files whole, little if it has to be asked for again.
 	firstPart = 4 << 20
 	minPart   = 1 << 20
-	maxPart   = 256 << 20
+	// lookPart is enough for what fast connections bring until their speed is known.
+	lookPart = 32 << 20
+	maxPart  = 256 << 20
 	// wholeSize is up to what size an object is fetched by one plain request.
 	wholeSize = firstPart
 	// maxQueue is how far listings may run ahead.
@@ -134,8 +136,8 @@ func (e *engine) partSize(t *transfer) int64 {
 	switch {
 	case e.fetched.Load() == 0:
 		n = firstPart
-	case e.tuner.first.goesOn():
-		n = maxPart // what is too much will be shared
+	case n == 0 && e.tuner.limit() <= fewS3:
+		n = lookPart
 	case n == 0:
 		n = firstPart
 	}

@@ -8,44 +8,50 @@ import (
 )
 
 const (
-	// firstLook is how long a first connection may take to answer, and after that
-	// to show what it brings.
+	// firstLook is how long the first connections may take to answer, and after
+	// that to show what they bring.
 	firstLook = 10 * time.Millisecond
-	// ample, in bytes per second, is what it must bring for more to have no point.
+	// fewWeb and fewS3 are the connections that are looked at. A file has one writer
+	// at a time, so that one connection that is always ready keeps it busy, as a web
+	// server's sendfile does. An S3 service copies and checks what it sends: one
+	// connection gets what one of its cores can do.
+	fewWeb = 1
+	fewS3  = 2
+	// ample, in bytes per second, is what they must bring for the network not to be
+	// what is short.
 	ample = 400e6
 )
 
-// look gives the first connection of a large download a moment alone. Where the
-// processor or the disk's file is what is short, more connections would only be in
-// each other's way: a file has one writer at a time. Where it's the network they
-// come a moment later. The zero look has not begun.
+// look gives the first connections of a large download a moment to show whether
+// they are enough. Where the network is what is short, more come at once. Where it
+// isn't, this machine is: more would only be in each other's way.
 type look struct {
-	mu     sync.Mutex
-	begun  time.Time // guarded by mu, as the rest
-	answer time.Time
-	bytes  int64 // since then
-	over   bool
+	mu      sync.Mutex
+	begun   time.Time // guarded by mu, as the rest
+	answer  time.Time
+	bytes   int64 // since then
+	settled bool
 }
 
 // begin says whether the look begins now. There's one in a run.
 func (l *look) begin(now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.over || !l.begun.IsZero() {
+	if !l.begun.IsZero() {
 		return false
 	}
 	l.begun = now
 	return true
 }
 
-// goesOn says whether a connection is being looked at.
+// goesOn says whether connections are being looked at.
 func (l *look) goesOn() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return !l.begun.IsZero() && !l.over
+	return !l.begun.IsZero() && !l.settled
 }
 
-// answered notes the first answer.
+// answered notes an answer; the first is what counts.
 func (l *look) answered(now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -54,24 +60,27 @@ func (l *look) answered(now time.Time) {
 	}
 }
 
-// tooFew notes bytes that have come, and says, once, that more connections are
-// wanted.
-func (l *look) tooFew(now time.Time, n int64) bool {
+// next notes bytes that have come, and says, once, how many connections to go on
+// with; 0 for as many as before.
+func (l *look) next(now time.Time, n int64) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.begun.IsZero() || l.over {
-		return false
+	if l.begun.IsZero() || l.settled {
+		return 0
 	}
 	l.bytes += n
-	switch {
-	case l.answer.IsZero():
-		l.over = now.Sub(l.begun) >= firstLook
-		return l.over
-	case l.answer.Sub(l.begun) >= firstLook:
-		l.over = true
-		return true
+	answer := l.answer
+	if answer.IsZero() {
+		answer = now
 	}
-	d := now.Sub(l.answer)
-	l.over = d >= firstLook
-	return l.over && float64(l.bytes) < ample*d.Seconds()
+	if answer.Sub(l.begun) >= firstLook {
+		l.settled = true
+		return firstLimit // it's far away, and may be fast all the same
+	}
+	d := now.Sub(answer)
+	l.settled = d >= firstLook
+	if l.settled && float64(l.bytes) < ample*d.Seconds() {
+		return secondLimit
+	}
+	return 0
 }

@@ -161,8 +161,8 @@ type inflow struct {
 
 // deep is how much must wait in a connection for the processor to be what is
 // short: then it pays to have data take the shorter way, at small costs for each
-// piece. Otherwise it's checked as it is now and for good, see partLog.
-const deep = 128 << 10
+// piece. Otherwise it's checked as it is now and for good, see partLog. Tests pour all.
+var deep = 128 << 10
 
 // pours is how a reply's bytes get into a file without passing through here, nil
 // if they can't. A disk is slower than the longer way, and what it holds after a
@@ -218,18 +218,16 @@ func (e *engine) moved(n int64) {
 	e.look(n)
 }
 
-// look takes a look at the first connection, and opens the transfers to more if
-// it isn't enough.
+// look takes a look at the first connections, and allows more if they aren't
+// enough.
 func (e *engine) look(n int64) {
-	if !e.tuner.first.tooFew(time.Now(), n) {
+	more := e.tuner.first.next(time.Now(), n)
+	if more == 0 {
 		return
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.tuner.few()
-	for _, t := range e.transfers {
-		t.share()
-	}
+	e.tuner.now.Store(min(more, e.tuner.max))
 	e.changed.Broadcast()
 }
 

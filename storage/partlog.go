@@ -47,7 +47,7 @@ const (
 	pouredBit  = 1 << 31
 	// A sample of sampleSize is looked at in every sampleStep of poured data.
 	sampleSize = 4 << 10
-	sampleStep = 128 << 10
+	sampleStep = 256 << 10
 )
 
 // objectVersion binds a part log to an object. Without a validator it's the digest
@@ -145,6 +145,7 @@ type resumed struct {
 	data    *os.File
 	log     *partLog
 	have    spans
+	solid   spans // known to have no hole
 }
 
 // resume looks for a partial file and its log, and reads through what the log
@@ -212,7 +213,7 @@ func (r *resumed) prove(ctx context.Context, records io.Reader) (whole int64) {
 // sum is what a record of such data must say.
 func (r *resumed) sum(off, n int64, poured bool) (uint32, error) {
 	if poured {
-		if hole, err := unix.Seek(int(r.data.Fd()), off, unix.SEEK_HOLE); err != nil || hole < off+n {
+		if !r.isSolid(off, n) {
 			return 0, errHole
 		}
 		return sampleSum(r.data, off, n)
@@ -224,6 +225,23 @@ func (r *resumed) sum(off, n int64, poured bool) (uint32, error) {
 		return 0, err
 	}
 	return crc32.Checksum(data, castagnoli), nil
+}
+
+// isSolid says that a span has no hole. A tmpfs looks for one page by page up to
+// the next, so each stretch is walked only once: with a record for every few
+// pages a large file took longer than its pod had time.
+func (r *resumed) isSolid(off, n int64) bool {
+	for _, s := range r.solid {
+		if s.off <= off && off+n <= s.end {
+			return true
+		}
+	}
+	hole, err := unix.Seek(int(r.data.Fd()), off, unix.SEEK_HOLE)
+	if err != nil || hole < off+n {
+		return false
+	}
+	r.solid.add(span{off, hole})
+	return true
 }
 
 // errHole says that a file has nothing where a record says it has.

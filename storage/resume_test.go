@@ -24,7 +24,10 @@ import (
 
 // childEnv makes the test binary a process that fetches the request on its
 // stdin into its folder, to be killed.
-const childEnv = "STORAGE_TEST_CHILD"
+const (
+	childEnv = "STORAGE_TEST_CHILD"
+	pourEnv  = "STORAGE_TEST_POUR" // has the child pour all that it can
+)
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(childEnv); dir != "" {
@@ -35,6 +38,9 @@ func TestMain(m *testing.M) {
 }
 
 func child(dir string) {
+	if os.Getenv(pourEnv) != "" {
+		storage.PourAlways()
+	}
 	var req worker.Request
 	line, _ := bufio.NewReader(os.Stdin).ReadBytes('\n')
 	if err := json.Unmarshal(line, &req); err != nil {
@@ -118,7 +124,7 @@ func TestAKilledFetchGoesOnWhereItWas(t *testing.T) {
 		for _, percent := range []int64{20, 60, 99} {
 			for _, connections := range []int{4, 32} {
 				t.Run(fmt.Sprintf("%d MiB, %d percent, %d connections", size>>20, percent, connections), func(t *testing.T) {
-					goesOn(t, size, size*percent/100, connections)
+					goesOn(t, t.TempDir(), size, size*percent/100, connections)
 				})
 			}
 		}
@@ -127,14 +133,13 @@ func TestAKilledFetchGoesOnWhereItWas(t *testing.T) {
 
 // goesOn kills a fetch that can have had so many bytes of all, and sees that the
 // next one fetches the rest, and of what was there a twentieth of all at most.
-func goesOn(t *testing.T, size, served int64, connections int) {
+func goesOn(t *testing.T, dir string, size, served int64, connections int) {
 	t.Helper()
 	data := storagetest.Bytes(int(size))
 	web := storagetest.NewFiles()
 	web.Put("/f.bin", data)
 	s := storagetest.Serve(t, web, nil)
 	s.Hold(served)
-	dir := t.TempDir()
 	req := request(item(t, s.URL+"/f.bin", "p/f"))
 	req.Limits.Concurrency = connections
 	// Nothing is on its way any more, so that all but what it holds in its

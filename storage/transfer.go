@@ -157,19 +157,6 @@ func (t *transfer) steal(late int64) *part {
 	return p
 }
 
-// share leaves to others what is far ahead of a part that is out.
-func (t *transfer) share() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, p := range t.out {
-		end := max(p.busy, p.off+firstPart)
-		if p.mode == parallel && p.end-end >= minPart {
-			t.todo.add(span{end, p.end})
-			p.end = end
-		}
-	}
-}
-
 // ahead says where the next read of a part goes and how long it is, and marks
 // it as under way.
 func (t *transfer) ahead(p *part, most int) (off int64, n int) {

@@ -15,7 +15,9 @@ import (
 
 const (
 	firstLimit = 4
-	tick       = 40 * time.Millisecond
+	// secondLimit is where slow ones begin that have been looked at.
+	secondLimit = 8
+	tick        = 40 * time.Millisecond
 	// worth of one request in bytes, so that many small files count as work.
 	requestWorth = 128 << 10
 	// window is how long a number of connections is watched before another is
@@ -36,11 +38,11 @@ const (
 	late = tick * 5 / 4
 )
 
-// tuner finds how many connections help. A large download has a moment with one,
-// see look. If that isn't enough, it begins with a few and doubles them
-// every tick up to the most allowed, unless this process is busy enough with
-// those it has, they are fast, the machine has no time for more, or a limit of
-// bandwidth is reached: a start that takes its time would be most of a download.
+// tuner finds how many connections help. A large download has a moment with one
+// or two, see look. Where they aren't enough, and in other downloads, it begins with
+// a few and doubles them every tick up to the most allowed, unless this process is busy
+// enough with those it has, they are fast, the machine has no time for more, or a limit
+// of bandwidth is reached: a start that takes its time would be most of a download.
 // Then it finds out whether fewer do as well, and now and then whether more would,
 // since other users of the network come and go.
 type tuner struct {
@@ -72,15 +74,13 @@ func (t *tuner) asked() {
 	t.first.answered(time.Now())
 }
 
-// one has a large download begin with one connection, if it's the first of all.
-func (t *tuner) one() {
-	if t.max > 1 && t.score.Load() == 0 && t.first.begin(time.Now()) {
-		t.now.Store(1)
+// beginFew has a large download begin with few connections, if it's the first of
+// all.
+func (t *tuner) beginFew(few int64) {
+	if t.max > few && t.score.Load() == 0 && t.first.begin(time.Now()) {
+		t.now.Store(few)
 	}
 }
-
-// few gives up on one connection.
-func (t *tuner) few() { t.now.Store(min(firstLimit, t.max)) }
 
 // failed steps back where a server asks for it.
 func (t *tuner) failed(err error) {

@@ -5,6 +5,7 @@ package archive
 import (
 	"bytes"
 	"io"
+	"slices"
 
 	"github.com/containerd/errdefs"
 )
@@ -61,10 +62,10 @@ func (d *directory) ReadAt(p []byte, off int64) (int, error) {
 func (d *directory) count(data []byte) {
 	const most = 3 // bytes of a header that another read has the rest of
 	d.read += int64(len(data))
-	joint := append(d.last, data[:min(most, len(data))]...)
+	joint := slices.Concat(d.last, data[:min(most, len(data))])
 	d.seen += int64(bytes.Count(joint, directoryHeader) + bytes.Count(data, directoryHeader))
 	if len(data) >= most {
 		joint = data
 	}
-	d.last = append(make([]byte, 0, 2*most), joint[max(len(joint)-most, 0):]...)
+	d.last = slices.Clone(joint[max(len(joint)-most, 0):])
 }

@@ -111,7 +111,7 @@ type cutConn struct {
 func (c *cutConn) Write(p []byte) (int, error) {
 	n, err := c.Conn.Write(p[:min(len(p), c.left)])
 	if c.left -= n; c.left == 0 && err == nil && n < len(p) {
-		c.Conn.Close()
+		c.Close()
 		err = net.ErrClosed
 	}
 	return n, err

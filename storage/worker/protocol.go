@@ -53,8 +53,8 @@ type Limits struct {
 	Concurrency          int           `json:"concurrency,omitempty"`
 	StallTimeout         time.Duration `json:"stallTimeout,omitempty"` // ns
 	Bandwidth            int64         `json:"bandwidth,omitempty"`    // bytes per second
-	// Metered says that the worker may read only as many bytes as it's granted,
-	// for each of which it asks.
+	// Metered says that Bandwidth is the node's: the worker may read only as many
+	// bytes as it's granted, and asks for each grant.
 	Metered bool `json:"metered,omitempty"`
 	// Memory and CPU are what the worker's cgroup gives it. It can't look there
 	// itself.

@@ -3,6 +3,7 @@
 package worker
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"net/url"
 	"slices"
@@ -28,6 +29,7 @@ func newScrubber(req Request) scrubber {
 		for _, s := range []plan.Secret{c.AccessKey, c.SecretKey, c.SessionToken, c.BearerToken, c.Username, c.Password} {
 			secrets = append(secrets, s.Reveal())
 		}
+		secrets = append(secrets, basicAuth(c.Username.Reveal(), c.Password.Reveal()))
 		for _, s := range c.Headers {
 			secrets = append(secrets, s.Reveal())
 		}
@@ -48,7 +50,7 @@ func urlSecrets(raw string) []string {
 	var secrets []string
 	if u.User != nil {
 		password, _ := u.User.Password()
-		secrets = append(secrets, u.User.Username(), password)
+		secrets = append(secrets, u.User.Username(), password, basicAuth(u.User.Username(), password))
 	}
 	if u.RawQuery != "" {
 		secrets = append(secrets, u.RawQuery)
@@ -57,6 +59,14 @@ func urlSecrets(raw string) []string {
 		secrets = append(secrets, values...)
 	}
 	return secrets
+}
+
+// basicAuth is how user and password travel, RFC 7617.
+func basicAuth(user, password string) string {
+	if user+password == "" {
+		return ""
+	}
+	return base64.StdEncoding.EncodeToString([]byte(user + ":" + password))
 }
 
 // pairs lists each secret in every form that it may be printed in, longest
@@ -68,7 +78,7 @@ func pairs(secrets []string) []string {
 			continue
 		}
 		quoted, _ := json.Marshal(s)
-		forms = append(forms, s, url.QueryEscape(s), url.PathEscape(s), strings.Trim(string(quoted), `"`))
+		forms = append(forms, base64.StdEncoding.EncodeToString([]byte(s)), s, url.QueryEscape(s), url.PathEscape(s), strings.Trim(string(quoted), `"`))
 	}
 	slices.SortFunc(forms, func(a, b string) int {
 		if len(a) != len(b) {

@@ -5,6 +5,7 @@ package worker
 import (
 	"bufio"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -383,6 +384,11 @@ func TestScrubbingKnowsTheFormsOfASecret(t *testing.T) {
 	} {
 		if got := clean.string(text); strings.Contains(got, canary) {
 			t.Errorf("%q became %q", text, got)
+		}
+	}
+	for _, secret := range []string{canary + "-key/+", "user:" + canary + "-password"} {
+		if text := base64.StdEncoding.EncodeToString([]byte(secret)); strings.Contains(clean.string("Basic "+text), text) {
+			t.Errorf("%q shows in base64", secret)
 		}
 	}
 }

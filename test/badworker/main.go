@@ -35,6 +35,8 @@ var ways = map[string]func(){
 	"silent": sleep,
 	// done has reported, and doesn't end.
 	"done": func() { say(`{"report":{"items":[],"bytes":1,"fetched":1,"files":1,"duration":1}}` + "\n"); sleep() },
+	// It stands in for a gofer that nobody ends, too.
+	"runsc-gofer": sleep,
 	// mute ends well and says nothing.
 	"mute": func() {},
 }

@@ -5,8 +5,10 @@ package deploy
 import (
 	"maps"
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -98,6 +100,36 @@ func TestInstallingAgainChangesNothingAndRemovingGivesTheOldFileBack(t *testing.
 			}
 		})
 	}
+}
+
+func TestNothingIsRemovedWhileAPodRuns(t *testing.T) {
+	in := newInstallation(t, any1(containerds(t)))
+	sleep, err := exec.LookPath("sleep")
+	if err != nil {
+		t.Skip(err)
+	}
+	program, err := os.ReadFile(sleep)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in.write("/from/containerd-shim-sedna-v1", string(program))
+	in.succeeds("install")
+	shim := exec.Command(in.path("/usr/local/bin/containerd-shim-sedna-v1"), "600")
+	if err := shim.Start(); err != nil {
+		t.Fatal(err)
+	}
+	stop := sync.OnceFunc(func() {
+		_ = shim.Process.Kill()
+		_ = shim.Wait()
+	})
+	defer stop()
+	for range 2 { // the second time an upgrade has replaced the program
+		in.fails([]string{"pods of this handler still run"}, "remove")
+		checkHandler(t, in.dump(config))
+		in.succeeds("install")
+	}
+	stop()
+	in.succeeds("remove")
 }
 
 // A new version of the handler replaces the old one in the middle of a file that

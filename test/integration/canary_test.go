@@ -78,7 +78,7 @@ func leaky() map[string]storagetest.Fault {
 		"an unlabelled part":    storagetest.Unlabelled(),
 		"encoded":               storagetest.Encoded(canary),
 		"a web page":            storagetest.Page(),
-		"redirected for ever":   storagetest.Redirect(302, "/loop?token="+canary),
+		"redirected for ever":   storagetest.Redirect(302, "/redirected_for_ever/model.bin?token="+canary),
 		"redirected to a file":  storagetest.Redirect(302, "file:///"+canary),
 		"redirected to nowhere": storagetest.Redirect(302, "http://%zz/"+canary),
 		"redirected to a host":  storagetest.Redirect(302, "http://"+canary+".example.com:1/"),
@@ -91,13 +91,20 @@ func faulty(good http.Handler) http.Handler {
 	all := leaky()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
-		if f := all[strings.ReplaceAll(name, "_", " ")]; f != nil {
+		// What S3 says of an object before it's asked for is another matter.
+		if f := all[strings.ReplaceAll(name, "_", " ")]; f != nil && r.Method != http.MethodHead {
 			f(w, r, good)
 			return
 		}
 		good.ServeHTTP(w, r)
 	})
 }
+
+const started = "the pod started"
+
+// harmless are failures that an S3 client gets around: it knows the size and the
+// ETag of an object before it asks for its data.
+var harmless = map[string]bool{"s3, 200 with a range": true, "s3, a shifted part": true, "s3, an unlabelled part": true}
 
 func TestNoFailureShowsASecret(t *testing.T) {
 	n := testutil.Node(t)
@@ -134,7 +141,7 @@ func TestNoFailureShowsASecret(t *testing.T) {
 			err := pod.Pod.Run(ctx)
 			mu.Lock()
 			defer mu.Unlock()
-			messages[name] = "it started"
+			messages[name] = started
 			if err != nil {
 				messages[name] = err.Error()
 			}
@@ -146,8 +153,8 @@ func TestNoFailureShowsASecret(t *testing.T) {
 	query := "?sig=" + canary + "&X-Amz-Signature=" + canary + "%2F%2B" + "#" + canary
 	for name := range leaky() {
 		path := strings.ReplaceAll(name, " ", "_")
-		run("http, "+name, map[string]string{"m.url": "http://" + server.Host() + "/" + path + "/model" + query})
-		run("s3, "+name, map[string]string{"m.url": "s3://" + path + "/model", "s3-endpoint": server.Host(), "s3-usehttps": "0"})
+		run("http, "+name, map[string]string{"m.url": "http://" + server.Host() + "/" + path + "/model.bin" + query})
+		run("s3, "+name, map[string]string{"m.url": "s3://" + path + "/model.bin", "s3-endpoint": server.Host(), "s3-usehttps": "0"})
 	}
 	run("userinfo", map[string]string{"m.url": "http://" + canary + ":" + canary + "@" + server.Host() + "/not_found/model"})
 	run("TLS", map[string]string{"m.url": "https://" + server.Host() + "/model" + query})
@@ -155,8 +162,8 @@ func TestNoFailureShowsASecret(t *testing.T) {
 	_ = group.Wait()
 	watch()
 	for name, message := range messages {
-		if !strings.Contains(message, "failed to create shim task") && !strings.Contains(message, "DeadlineExceeded") {
-			t.Errorf("%s: %s", name, message)
+		if message == started && !harmless[name] {
+			t.Errorf("%s: the pod started", name)
 		}
 	}
 	betrayed(t, "containerd's and the shims' log", n.Log(since, 1<<20))

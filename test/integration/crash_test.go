@@ -5,6 +5,9 @@ package integration
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -149,6 +152,40 @@ func TestDeadlineErrorSaysHowFarTheDownloadGot(t *testing.T) {
 	err := h.interrupt(t, ctx, func() {})
 	contains(t, err.Error(), "model", "MiB", "next attempt")
 	h.succeeds(t)
+}
+
+// A `runsc create` that is killed names its sandbox and its gofer nowhere.
+func TestAKilledRunscLeavesNoProcess(t *testing.T) {
+	n := testutil.Node(t)
+	ours, _, err := binaries.Dirs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	gofer := filepath.Join(t.TempDir(), "runsc-gofer")
+	if err := os.Symlink(filepath.Join(ours, binaries.BadWorker), gofer); err != nil {
+		t.Fatal(err)
+	}
+	for _, victim := range []string{"sleep", binaries.Shim} {
+		t.Run(victim, func(t *testing.T) {
+			runsc, release := heldRunscThat(t, gofer+" gofer $id </dev/null >/dev/null 2>&1 &")
+			defer release()
+			n.ConfigureFirst(t, configured, fmt.Sprintf("binary_name = %q\n", runsc))
+			pod := n.NewPod(t, node.PodSpec{Handler: configured})
+			result := starts(t, pod)
+			waitFor(t, "runsc and its gofer", func() bool {
+				found, err := node.Find("sleep", held)
+				return err == nil && len(found) > 0 && workerLeft("runsc-gofer") != nil
+			})
+			kill(t, victim)
+			if err := <-result; err == nil {
+				t.Error("the pod started")
+			}
+			gone(t)
+			if err := workerLeft("runsc-gofer"); err != nil {
+				t.Error(err)
+			}
+		})
+	}
 }
 
 func TestShimKilledWhileThePodRuns(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -30,39 +31,43 @@ func small(t *testing.T, dir, options string) {
 	})
 }
 
-// fill writes until a file system is full.
-func fill(t *testing.T, dir string) {
+// fill keeps a file system full, whatever becomes free, until stop is called:
+// then it has room again.
+func fill(t *testing.T, dir string) (stop func()) {
 	t.Helper()
 	f, err := os.Create(filepath.Join(dir, "filled"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
-	for err == nil {
-		_, err = f.Write(make([]byte, 4096))
-	}
-	if !errors.Is(err, unix.ENOSPC) {
-		t.Fatal(err)
-	}
-}
-
-// What is only for people to see, and the count of the node's downloads, must
-// stop no pod.
-func TestAFullRunFolderStopsNoDownload(t *testing.T) {
-	n := testutil.Node(t)
-	small(t, "/run/sedna", "size=4k,nr_inodes=1")
-	server := n.Web(t)
-	since := n.LogSize()
-	pod := n.RunPod(t, node.PodSpec{
-		Volumes: []node.Volume{downloadVolume()}, Annotations: asks(map[string]string{"model.url": server.File("/model", []byte("x"))}),
+	full, end, done := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		var once sync.Once
+		for {
+			select {
+			case <-end:
+				return
+			default:
+			}
+			if _, err := f.Write(make([]byte, 4096)); err != nil {
+				once.Do(func() { close(full) })
+			}
+		}
+	}()
+	<-full
+	stop = sync.OnceFunc(func() {
+		close(end)
+		<-done
+		if err := errors.Join(f.Close(), os.Remove(f.Name())); err != nil {
+			t.Error(err)
+		}
 	})
-	holds(t, pod.Start(t, node.ContainerSpec{}), downloads+"/"+server.Host()+"/model", "x")
-	contains(t, n.Log(since, 1000), "no space left on device", "aren't counted")
-	if err := pod.Remove(testutil.Context(t)); err != nil {
-		t.Error(err)
-	}
+	t.Cleanup(stop)
+	return stop
 }
 
+// What is only for people to see stops no pod that downloads, see
+// TestAPodStartsOnANodeWhoseRunIsFull; host paths are mounted there.
 func TestAFullRunFolderFailsWhoNeedsIt(t *testing.T) {
 	n := testutil.Node(t)
 	spec, dir := withHostPaths(t, n, nil)
@@ -78,21 +83,19 @@ func TestAFullBundleFolderFailsThePod(t *testing.T) {
 	h := newHalfway(t, node.Sedna)
 	bundles := filepath.Join(node.StateDir, "io.containerd.runtime.v2.task/k8s.io")
 	small(t, bundles, "size=2m")
+	t.Cleanup(func() { _ = h.Remove(testutil.Context(t)) }) // what it has in there
 	result := starts(t, h.TestPod)
 	<-h.gate.Reached
-	fill(t, bundles)
+	empty := fill(t, bundles)
 	h.gate.Open()
 	err := <-result
 	if err == nil {
 		t.Fatal("the pod started")
 	}
-	contains(t, err.Error(), "no space left on device")
+	contains(t, err.Error(), "write "+bundles, "no space left on device")
 	gone(t)
-	if err := os.Remove(filepath.Join(bundles, "filled")); err != nil {
-		t.Error(err)
-	}
-	h.succeeds(t)
-	if err := h.Remove(testutil.Context(t)); err != nil {
-		t.Error(err)
-	}
+	empty()
+	h.Run(t)
+	container := h.Start(t, node.ContainerSpec{})
+	sameFiles(t, container.Tree(t, h.dir), map[string][]byte{"model.bin": h.content})
 }

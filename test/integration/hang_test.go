@@ -9,9 +9,11 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/sedna-io/containerd-shim-sedna/test/testutil"
+	"github.com/sedna-io/containerd-shim-sedna/test/testutil/binaries"
 	"github.com/sedna-io/containerd-shim-sedna/test/testutil/hang"
 	"github.com/sedna-io/containerd-shim-sedna/test/testutil/node"
 )
@@ -130,7 +132,7 @@ func TestAContainerWhoseVolumeHangsFailsInTime(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			pod := n.RunPod(t, node.PodSpec{Volumes: []node.Volume{downloadVolume(), {Name: "data"}}, Annotations: asked})
 			running := pod.Start(t, node.ContainerSpec{})
-			held, err := pod.Pod.Create(testutil.Context(t), node.ContainerSpec{Mounts: []node.Mount{{Volume: "data", Path: "/data"}}})
+			held, err := pod.Create(testutil.Context(t), node.ContainerSpec{Mounts: []node.Mount{{Volume: "data", Path: "/data"}}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -158,5 +160,41 @@ func TestAContainerWhoseVolumeHangsFailsInTime(t *testing.T) {
 			gone(t)
 			release()
 		})
+	}
+}
+
+// The shim keeps its signals from the thread that touches volumes. A child that
+// was started there would never hear SIGTERM.
+func TestNoChildOfTheShimIsDeaf(t *testing.T) {
+	h := newHalfway(t, node.Sedna)
+	result := starts(t, h.TestPod)
+	<-h.gate.Reached
+	hears(t, binaries.Worker)
+	h.gate.Open()
+	if err := <-result; err != nil {
+		t.Fatal(err)
+	}
+	h.Start(t, node.ContainerSpec{})
+	hears(t, "runsc-sandbox")
+	hears(t, "runsc-gofer")
+}
+
+// hears fails if a process of the program blocks a signal that ends it.
+func hears(t *testing.T, program string) {
+	t.Helper()
+	found, err := node.Find(program)
+	if err != nil || len(found) == 0 {
+		t.Fatalf("%s: %v, %v", program, found, err)
+	}
+	for _, process := range found {
+		var mask uint64
+		for _, line := range lines(text(t, fmt.Sprintf("/proc/%d/status", process.PID)), "SigBlk:") {
+			if _, err := fmt.Sscanf(line, "SigBlk: %x", &mask); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if mask&(1<<(unix.SIGTERM-1)) != 0 {
+			t.Errorf("%s blocks SIGTERM: %x", program, mask)
+		}
 	}
 }

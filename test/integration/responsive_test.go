@@ -258,13 +258,24 @@ const held = "77777"
 
 // heldRunsc is a runsc whose create sleeps until it is released or ended.
 func heldRunsc(t *testing.T) (path string, release func()) {
+	return heldRunscThat(t, "")
+}
+
+// heldRunscThat does something before: its container's id is $id.
+func heldRunscThat(t *testing.T, does string) (path string, release func()) {
 	t.Helper()
 	_, tools, err := binaries.Dirs()
 	if err != nil {
 		t.Fatal(err)
 	}
 	path = filepath.Join(t.TempDir(), "runsc")
-	script := fmt.Sprintf("#!/bin/sh\ncase \" $* \" in *\" create \"*) exec sleep %s ;; esac\nexec %s \"$@\"\n", held, filepath.Join(tools, "runsc"))
+	script := fmt.Sprintf(`#!/bin/sh
+for id; do :; done
+case " $* " in *" create "*) %s
+	exec sleep %s ;;
+esac
+exec %s "$@"
+`, does, held, filepath.Join(tools, "runsc"))
 	if err := os.WriteFile(path, []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -287,7 +298,7 @@ func takeSlots(t *testing.T) (release func()) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { slot.Close() })
-	if err := unix.Flock(int(slot.Fd()), unix.LOCK_EX); err != nil {
+	if err := unix.FcntlFlock(slot.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK}); err != nil {
 		t.Fatal(err)
 	}
 	return func() { slot.Close() }

@@ -3,7 +3,9 @@
 package ranged
 
 import (
+	"context"
 	"fmt"
+	"net"
 	"net/netip"
 	"strings"
 	"syscall"
@@ -150,6 +152,19 @@ func in(list []netip.Prefix, a netip.Addr) bool {
 		}
 	}
 	return false
+}
+
+// dialer dials what may be dialled.
+func (n *Network) dialer() dial {
+	d := &net.Dialer{Timeout: dialTimeout, KeepAlive: keepAlive, Control: n.control}
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		if host, _, err := net.SplitHostPort(address); err == nil {
+			if err := n.guard.checkHost(host); err != nil {
+				return nil, err
+			}
+		}
+		return d.DialContext(ctx, network, address)
+	}
 }
 
 // control is a net.Dialer's Control: the kernel connects to just this address

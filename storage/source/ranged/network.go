@@ -3,12 +3,10 @@
 package ranged
 
 import (
-	"context"
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
-	"net"
 	"net/http"
 	"slices"
 	"sync"
@@ -112,16 +110,7 @@ func (n *Network) transport(bundle []byte, skip bool) (*transports, error) {
 }
 
 func (n *Network) newTransport(c *tls.Config) *http.Transport {
-	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: keepAlive, Control: n.control}
 	t := &http.Transport{
-		DialContext: dialWith(func(ctx context.Context, network, address string) (net.Conn, error) {
-			if host, _, err := net.SplitHostPort(address); err == nil {
-				if err := n.guard.checkHost(host); err != nil {
-					return nil, err
-				}
-			}
-			return dialer.DialContext(ctx, network, address)
-		}),
 		TLSClientConfig:        c,
 		TLSHandshakeTimeout:    dialTimeout,
 		ResponseHeaderTimeout:  headerTimeout,
@@ -132,9 +121,11 @@ func (n *Network) newTransport(c *tls.Config) *http.Transport {
 		MaxResponseHeaderBytes: maxHeader,
 		Protocols:              new(http.Protocols),
 	}
+	d := n.dialer()
 	if n.proxy != nil {
-		t.Proxy, t.DialContext = n.proxy.pick, dialWith(n.proxy.dialer(dialer))
+		t.Proxy, d = n.proxy.pick, n.proxy.dialer(d)
 	}
+	t.DialContext = dialWith(d)
 	return t
 }
 

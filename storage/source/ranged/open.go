@@ -86,7 +86,7 @@ func (c *Client) reply(ctx context.Context, u *url.URL, resp *http.Response, o s
 		return nil, changed(fmt.Sprintf("the file changed at the source (%d bytes, not %d)", r.Size, o.Size))
 	}
 	if e := resp.Header.Get("Content-Encoding"); encoded(e, u.Path) {
-		return nil, broken("the server sent the file with Content-Encoding %q although identity was asked for", e)
+		return nil, broken("the server sent the file with Content-Encoding %q although identity was asked for", known(e))
 	}
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	r.Page = (kind == "text/html" || kind == "application/xhtml+xml") && !pageName(u.Path)
@@ -151,6 +151,15 @@ func encoded(encoding, name string) bool {
 		return strings.ToLower(path.Ext(name)) != ".zst"
 	}
 	return true
+}
+
+// known keeps what a server says to what isn't a secret that it got from us.
+func known(encoding string) string {
+	switch e := strings.ToLower(strings.TrimSpace(encoding)); e {
+	case "gzip", "x-gzip", "compress", "x-compress", "deflate", "br", "zstd", "dcb", "dcz":
+		return e
+	}
+	return "(unknown)"
 }
 
 // pageName says whether a web page is what one would expect under this name.

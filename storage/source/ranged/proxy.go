@@ -72,13 +72,13 @@ func (p *proxy) pick(r *http.Request) (*url.URL, error) {
 
 // dialer reaches the proxy, which is the node's own choice wherever it stands,
 // and otherwise what may be dialled.
-func (p *proxy) dialer(guarded *net.Dialer) func(ctx context.Context, network, address string) (net.Conn, error) {
-	free := &net.Dialer{Timeout: guarded.Timeout, KeepAlive: guarded.KeepAlive}
+func (p *proxy) dialer(guarded dial) dial {
+	free := &net.Dialer{Timeout: dialTimeout, KeepAlive: keepAlive}
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		if address == p.address {
 			return free.DialContext(ctx, network, address)
 		}
-		return guarded.DialContext(ctx, network, address)
+		return guarded(ctx, network, address)
 	}
 }
 

@@ -59,6 +59,9 @@ func delegate(dir string) error {
 		return nil //nolint:nilerr // v1
 	}
 	for _, controller := range strings.Fields(string(has)) {
+		if controller == "cpuset" { // nothing here has limits of it, and v2 needs none
+			continue
+		}
 		if err := os.WriteFile(filepath.Join(dir, "cgroup.subtree_control"), []byte("+"+controller), 0o644); err != nil {
 			return fmt.Errorf("delegate controllers: %w", err)
 		}

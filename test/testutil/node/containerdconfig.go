@@ -58,6 +58,9 @@ func configTemplate(version string) *template.Template {
 // that tests can see the shim remove them. Lowering oom_score_adj needs a
 // capability that nested machines lack.
 
+// A handler's own network folder is said only where it differs: containerd
+// watches each, and a user has few inotify instances.
+
 // configV3 is version 3 of the format, containerd docs/cri/config.md.
 const configV3 = `version = 3
 imports = [{{range .Imports}}'{{.}}', {{end}}]
@@ -128,7 +131,9 @@ const configV3CRI = `
 {{- if .Sandboxer}}
       sandboxer = '{{.Sandboxer}}'
 {{- end}}
+{{- if ne .Network $.Network}}
       cni_conf_dir = '{{.Network}}'
+{{- end}}
       pod_annotations = ['storage.sedna.io/*', 'dev.gvisor.*']
       container_annotations = ['storage.sedna.io/*', 'dev.gvisor.*']
       [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.'{{.Name}}'.options]
@@ -175,7 +180,9 @@ disabled_plugins = [
     [plugins.'io.containerd.grpc.v1.cri'.containerd.runtimes.'{{.Name}}']
       runtime_type = '{{.Type}}'
       runtime_path = '{{.Path}}'
+{{- if ne .Network $.Network}}
       cni_conf_dir = '{{.Network}}'
+{{- end}}
       pod_annotations = ['storage.sedna.io/*', 'dev.gvisor.*']
       container_annotations = ['storage.sedna.io/*', 'dev.gvisor.*']
       [plugins.'io.containerd.grpc.v1.cri'.containerd.runtimes.'{{.Name}}'.options]

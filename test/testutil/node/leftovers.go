@@ -104,12 +104,12 @@ const slots = "/run/sedna/slots"
 func takenSlots() []string {
 	var left []string
 	for _, name := range Entries(slots) {
-		f, err := os.Open(filepath.Join(slots, name))
+		f, err := os.OpenFile(filepath.Join(slots, name), os.O_RDWR, 0)
 		if err != nil {
 			left = append(left, err.Error())
 			continue
 		}
-		if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		if err := unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK}); err != nil {
 			left = append(left, fmt.Sprintf("download slot %s: %v", f.Name(), err))
 		}
 		f.Close()

@@ -110,7 +110,7 @@ func (n *Node) startDaemon(ctx context.Context) error {
 	}
 	n.CRI = runtimeapi.NewRuntimeServiceClient(n.conn)
 	n.images = runtimeapi.NewImageServiceClient(n.conn)
-	return Poll(ctx, 20*time.Second, n.ready)
+	return Poll(ctx, time.Minute, n.ready)
 }
 
 // ready asks what kubelet asks before it starts pods.

@@ -164,7 +164,7 @@ func (p *Pod) VolumeDir(name string) string {
 }
 
 // removeTimeout is how long kubelet's ways of removing a pod are tried.
-const removeTimeout = 20 * time.Second
+const removeTimeout = time.Minute
 
 // Remove stops and removes the pod's sandboxes with their containers, as kubelet
 // does: all that the CRI lists for the pod, again until it works, since after a
