@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/sedna-io/containerd-shim-sedna/test/testutil/web"
 )
@@ -33,7 +34,24 @@ func (s scene) reached(gate *web.Gate) {
 	})
 }
 
-func TestPodDeletedInMidDownloadIsGone(t *testing.T) {
+// Kubelet doesn't cancel the making of a sandbox when its pod is deleted,
+// kubernetes pkg/kubelet/kubelet.go:SyncPod (WithoutCancel): the pod goes when the
+// download ends or kubelet's time for it is over.
+func TestPodDeletedInMidDownloadGoesAtTheDeadline(t *testing.T) {
+	s := stage(t)
+	s.shortTimeouts()
+	url, _, gate := s.heldBack(8<<20, 2<<20)
+	s.create("app", template(asksModel(url)))
+	s.reached(gate)
+	pod, err := s.get("app")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.remove("app")
+	s.gone(pod)
+}
+
+func TestPodDeletedInMidDownloadGoesWhenTheDownloadEnds(t *testing.T) {
 	t.Parallel()
 	s := stage(t)
 	url, _, gate := s.heldBack(8<<20, 2<<20)
@@ -43,7 +61,10 @@ func TestPodDeletedInMidDownloadIsGone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.remove("app")
+	if err := s.Client.CoreV1().Pods(s.name).Delete(s.ctx, "app", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	gate.Open()
 	s.gone(pod)
 }
 

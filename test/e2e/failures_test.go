@@ -65,8 +65,8 @@ func TestDescribeSaysWhyAPodDoesNotStart(t *testing.T) {
 		asks map[string]string
 		says []string
 	}{
-		"not-found": {map[string]string{"model.url": gone + "?token=" + canary}, []string{`mount "model"`, gone, "404"}},
-		"forbidden": {map[string]string{"model.url": forbidden + "?token=" + canary}, []string{`mount "model"`, forbidden, "403"}},
+		"not-found": {map[string]string{"model.url": gone + "?token=" + canary}, []string{"mount model", gone, "404"}},
+		"forbidden": {map[string]string{"model.url": forbidden + "?token=" + canary}, []string{"mount model", forbidden, "403"}},
 		"misspelt": {
 			map[string]string{"model.ulr": "https://example.com/m", "s3-usehttps": "maybe"},
 			[]string{"storage.sedna.io/model.ulr", "model.url", "storage.sedna.io/s3-usehttps", `"maybe"`},

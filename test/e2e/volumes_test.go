@@ -48,8 +48,12 @@ func TestModelAboveTheSizeLimitEvictsThePod(t *testing.T) {
 	s := stage(t)
 	url, _ := s.model("model.bin", 8<<20)
 	s.create("app", template(asksModel(url), downloadsInto(sized("", "4Mi"))))
-	pod := s.when("app", "is evicted", func(pod corev1.Pod) bool { return pod.Status.Reason == "Evicted" })
-	s.has(pod.Status.Message, volume, "exceeds the limit", `"4Mi"`)
+	s.eventually("kubelet evicts the pod", func() error {
+		return s.event("app", "Evicted", volume, "exceeds the limit", `"4Mi"`)
+	})
+	s.when("app", "has ended", func(pod corev1.Pod) bool {
+		return pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
+	})
 }
 
 // Its own limit says so before the download, and without an eviction.
