@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/sedna-io/containerd-shim-sedna/test/testutil/web"
 )
@@ -33,17 +34,38 @@ func (s scene) reached(gate *web.Gate) {
 	})
 }
 
-func TestPodDeletedInMidDownloadIsGone(t *testing.T) {
+// halfway makes a pod and returns when it waits in the middle of its download.
+func (s scene) halfway(name string) (corev1.Pod, *web.Gate) {
+	s.Helper()
+	url, _, gate := s.heldBack(8<<20, 2<<20)
+	s.create(name, template(asksModel(url)))
+	s.reached(gate)
+	pod, err := s.get(name)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return pod, gate
+}
+
+// Kubelet doesn't cancel the making of a sandbox when its pod is deleted,
+// kubernetes pkg/kubelet/kubelet.go:SyncPod (WithoutCancel): the pod goes when the
+// download ends or kubelet's time for it is over.
+func TestPodDeletedInMidDownloadGoesAtTheDeadline(t *testing.T) {
+	s := stage(t)
+	s.shortTimeouts()
+	pod, _ := s.halfway("app")
+	s.remove("app")
+	s.gone(pod)
+}
+
+func TestPodDeletedInMidDownloadGoesWhenTheDownloadEnds(t *testing.T) {
 	t.Parallel()
 	s := stage(t)
-	url, _, gate := s.heldBack(8<<20, 2<<20)
-	s.create("app", template(asksModel(url)))
-	s.reached(gate)
-	pod, err := s.get("app")
-	if err != nil {
+	pod, gate := s.halfway("app")
+	if err := s.Client.CoreV1().Pods(s.name).Delete(s.ctx, "app", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	s.remove("app")
+	gate.Open()
 	s.gone(pod)
 }
 

@@ -65,13 +65,13 @@ func TestDescribeSaysWhyAPodDoesNotStart(t *testing.T) {
 		asks map[string]string
 		says []string
 	}{
-		"not-found": {map[string]string{"model.url": gone + "?token=" + canary}, []string{`mount "model"`, gone, "404"}},
-		"forbidden": {map[string]string{"model.url": forbidden + "?token=" + canary}, []string{`mount "model"`, forbidden, "403"}},
+		"not-found": {map[string]string{"model.url": gone + "?token=" + canary}, []string{"mount model", gone, "404"}},
+		"forbidden": {map[string]string{"model.url": forbidden + "?token=" + canary}, []string{"mount model", forbidden, "403"}},
 		"misspelt": {
 			map[string]string{"model.ulr": "https://example.com/m", "s3-usehttps": "maybe"},
 			[]string{"storage.sedna.io/model.ulr", "model.url", "storage.sedna.io/s3-usehttps", `"maybe"`},
 		},
-		"host-path":  {map[string]string{"model.url": "/etc/shadow"}, []string{"/etc/shadow", "[[host_path]]"}},
+		"host-path":  {map[string]string{"model.url": "/etc/shadow"}, []string{`its folder "/etc"`, "[[host_path]]"}},
 		"variable":   {map[string]string{"model.url": gone, "model.env": "LD_PRELOAD"}, []string{"LD_PRELOAD", "may not be set"}},
 		"anonymous":  {s3(nil), []string{"s3://" + s.name + "/m/", "secret"}},
 		"wrong-keys": {s3(map[string]string{"secret": "keys"}), []string{"s3://" + s.name + "/m/", "keys"}},

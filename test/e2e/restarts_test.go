@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/sedna-io/containerd-shim-sedna/test/e2e/cluster"
+	"github.com/sedna-io/containerd-shim-sedna/test/testutil/image"
 )
 
 // crash ends a pod's container, and waits until it runs again.
@@ -33,6 +34,15 @@ func (s scene) crash(name string) {
 	})
 }
 
+// answers waits until `kubectl exec` works again.
+func (s scene) answers(pod string) {
+	s.Helper()
+	s.eventually("kubectl exec works again", func() error {
+		_, err := s.Kubectl(s.ctx, "--namespace="+s.name, "exec", pod, "--", image.Binary, "env")
+		return err
+	})
+}
+
 // Tests that stop a part of the cluster don't run beside others.
 
 func TestPodsOutliveARestartOfContainerd(t *testing.T) {
@@ -42,10 +52,7 @@ func TestPodsOutliveARestartOfContainerd(t *testing.T) {
 	if err := s.Node.Restart(s.ctx, false); err != nil {
 		t.Fatal(err)
 	}
-	s.eventually("kubectl exec works again", func() error {
-		_, err := s.Kubectl(s.ctx, "--namespace="+s.name, "exec", "app", "--", "/workload", "env")
-		return err
-	})
+	s.answers("app")
 	s.sees("app", "main", url, files)
 	s.crash("app")
 	s.sees("app", "main", url, files)
@@ -63,6 +70,7 @@ func TestPodsOutliveARestartOfKubelet(t *testing.T) {
 	if err := s.RestartKubelet(s.ctx, cluster.RequestTimeout); err != nil {
 		t.Fatal(err)
 	}
+	s.answers("app")
 	after := s.ready("app")
 	if restarts(after, "main") != 0 || after.Status.PodIP != before.Status.PodIP {
 		t.Errorf("the pod should have gone on as it was: %+v", after.Status)
@@ -77,16 +85,22 @@ func TestPodsOutliveARestartOfKubelet(t *testing.T) {
 // shortTimeout is a runtimeRequestTimeout; a sandbox gets twice as much.
 const shortTimeout = 8 * time.Second
 
-func TestModelThatTakesSeveralAttemptsToFetch(t *testing.T) {
-	s := stage(t)
+// shortTimeouts gives kubelet little patience for the time of a test.
+func (s scene) shortTimeouts() {
+	s.Helper()
 	if err := s.RestartKubelet(s.ctx, shortTimeout); err != nil {
-		t.Fatal(err)
+		s.Fatal(err)
 	}
-	t.Cleanup(func() {
+	s.Cleanup(func() {
 		if err := s.RestartKubelet(s.ctx, cluster.RequestTimeout); err != nil {
-			t.Error(err)
+			s.Error(err)
 		}
 	})
+}
+
+func TestModelThatTakesSeveralAttemptsToFetch(t *testing.T) {
+	s := stage(t)
+	s.shortTimeouts()
 	const size, step = 12 << 20, 4 << 20
 	url, files, gate := s.heldBack(size, step)
 	s.create("app", template(asksModel(url)))

@@ -20,7 +20,7 @@ import (
 
 // patience is how long a step may take on a machine that has other things to do.
 // Nothing waits that long unless it fails.
-const patience = 3 * time.Minute
+const patience = 2 * time.Minute
 
 // scene is the namespace of one test.
 type scene struct {
@@ -86,10 +86,16 @@ func (s scene) strike() {
 	}
 }
 
-// explain says what is known of a test that has failed.
+// explain says what is known of a test that has failed: its pods, and what
+// containerd and the shims have logged about them.
 func (s scene) explain(ctx context.Context) {
 	text, err := s.Kubectl(ctx, "--namespace="+s.name, "describe", "pods")
 	s.Logf("kubectl describe pods: %v\n%s", err, text)
+	for line := range strings.Lines(s.Node.Log(0, 10000)) {
+		if strings.Contains(line, s.name) {
+			s.Log(strings.TrimSpace(line))
+		}
+	}
 }
 
 // eventually fails the test when check doesn't succeed in time.

@@ -20,12 +20,18 @@ func gvisor(spec *corev1.PodSpec) {
 	spec.RuntimeClassName = &class
 }
 
+// nameless leaves out the volume that has a random name.
+func nameless(spec *corev1.PodSpec) {
+	no := false
+	spec.AutomountServiceAccountToken = &no
+}
+
 // Autoscalers, `kubectl top` and evictions read what kubelet says of a pod here.
 func TestPodHasTheMetricsThatItHasUnderGVisorsShim(t *testing.T) {
 	t.Parallel()
 	s := stage(t)
-	s.run("ours", template(nil))
-	s.run("theirs", template(nil, gvisor))
+	s.run("ours", template(nil, nameless))
+	s.run("theirs", template(nil, nameless, gvisor))
 	s.eventually("kubelet's summary has both pods", func() error {
 		pods, err := s.summary()
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -48,8 +49,12 @@ func TestModelAboveTheSizeLimitEvictsThePod(t *testing.T) {
 	s := stage(t)
 	url, _ := s.model("model.bin", 8<<20)
 	s.create("app", template(asksModel(url), downloadsInto(sized("", "4Mi"))))
-	pod := s.when("app", "is evicted", func(pod corev1.Pod) bool { return pod.Status.Reason == "Evicted" })
-	s.has(pod.Status.Message, volume, "exceeds the limit", `"4Mi"`)
+	s.eventually("kubelet evicts the pod", func() error {
+		return s.event("app", "Evicted", volume, "exceeds the limit", `"4Mi"`)
+	})
+	s.when("app", "has ended", func(pod corev1.Pod) bool {
+		return pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
+	})
 }
 
 // Its own limit says so before the download, and without an eviction.
@@ -75,8 +80,10 @@ func TestUserWithoutRootReadsTheModelByFSGroup(t *testing.T) {
 			RunAsNonRoot: &yes, RunAsUser: &user, RunAsGroup: &group, FSGroup: &volumes,
 		}
 	}))
-	s.sees("app", "main", url, files)
-	for path := range files {
+	for path, content := range files {
+		// The root of the volume has a folder that is for the shim alone.
+		folder, name := filepath.Split(path)
+		s.sameFiles(s.exec("app", "main", "tree", root+"/"+folder), map[string][]byte{name: content})
 		var stat report.Stat
 		if err := json.Unmarshal([]byte(s.exec("app", "main", "stat", root+"/"+path)), &stat); err != nil {
 			t.Fatal(err)

@@ -13,8 +13,8 @@ import (
 )
 
 // tidyTimeout is how long kubelet has to clean up after pods that the API server
-// doesn't know any more: it does so every two seconds.
-const tidyTimeout = 30 * time.Second
+// doesn't know any more: volumes and cgroups every two seconds, logs once a minute.
+const tidyTimeout = 2 * time.Minute
 
 // Leftovers returns an error that lists what deleted pods have left on the node.
 func (c *Cluster) Leftovers(ctx context.Context) error {
