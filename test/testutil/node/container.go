@@ -143,9 +143,13 @@ func (e *ExitError) Error() string {
 // Exec runs the workload with other arguments in the container and returns
 // what it printed.
 func (c *Container) Exec(ctx context.Context, args ...string) (string, error) {
-	reply, err := c.pod.node.CRI.ExecSync(ctx, &runtimeapi.ExecSyncRequest{
-		ContainerId: c.ID, Cmd: append([]string{image.Binary}, args...), Timeout: 120,
-	})
+	reply, err := c.exec(ctx, args...)
+	for range missedExecs {
+		if err == nil || !strings.Contains(err.Error(), missedExec) {
+			break
+		}
+		reply, err = c.exec(ctx, args...)
+	}
 	if err != nil {
 		return "", fmt.Errorf("exec %s: %w", strings.Join(args, " "), err)
 	}
@@ -153,6 +157,20 @@ func (c *Container) Exec(ctx context.Context, args ...string) (string, error) {
 		return string(reply.Stdout), &ExitError{Args: args, Code: reply.ExitCode, Stderr: string(reply.Stderr)}
 	}
 	return string(reply.Stdout), nil
+}
+
+// missedExec is what `runsc exec` ends with under any shim when a command has
+// failed already by the time that it looks for it the first time, gvisor
+// runsc/specutils/specutils.go:WaitForReady.
+const (
+	missedExec  = "OCI runtime exec failed: runsc did not terminate successfully"
+	missedExecs = 3
+)
+
+func (c *Container) exec(ctx context.Context, args ...string) (*runtimeapi.ExecSyncResponse, error) {
+	return c.pod.node.CRI.ExecSync(ctx, &runtimeapi.ExecSyncRequest{
+		ContainerId: c.ID, Cmd: append([]string{image.Binary}, args...), Timeout: 120,
+	})
 }
 
 // Wait waits until the container has ended and returns its exit code.
