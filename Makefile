@@ -70,7 +70,7 @@ test: build tools ## Run all tests; those that need root say so when they skip
 
 .PHONY: e2e
 e2e: tools $(call STAMP,kubernetes) ## Run the tests on a real Kubernetes, which is built once (E2EFLAGS='-run Job -v')
-	cd test/e2e && go test -count=1 -timeout 25m -parallel 4 $(E2EFLAGS) ./...
+	cd test/e2e && go test -count=1 -timeout 25m -parallel 4 $(E2EFLAGS) .
 
 .PHONY: soak
 soak: build tools ## Kill shim, worker, runsc or containerd at random in ROUNDS lives of a pod (SEED repeats a run)
