@@ -62,6 +62,7 @@ func Protect(spec *specs.Spec, root RootFS, empty string) (notes []string, err e
 			return nil, err
 		}
 	}
+	masks := len(p.mounts) // where they begin
 	// runsc mounts what is higher up first, whatever the order here: a mask leaves
 	// what is mounted below it.
 	for _, path := range spec.Linux.MaskedPaths {
@@ -69,8 +70,26 @@ func Protect(spec *specs.Spec, root RootFS, empty string) (notes []string, err e
 			return nil, err
 		}
 	}
-	spec.Mounts = append(spec.Mounts, p.mounts...)
+	spec.Mounts = append(spec.Mounts, p.unmasked(masks)...)
 	return p.notes, nil
+}
+
+// unmasked leaves out the mounts that would show what a mask hides, at its path or
+// below it: runsc mounts them over it. The masks begin at index masks.
+func (p *protection) unmasked(masks int) []specs.Mount {
+	var out []specs.Mount
+	for i, m := range p.mounts {
+		hidden := false
+		for j, mask := range p.mounts {
+			// Of two masks at one path the first stays.
+			again := i >= masks && mask.Destination == m.Destination
+			hidden = hidden || j >= masks && covers(mask.Destination, m.Destination) && (!again || j < i)
+		}
+		if !hidden {
+			out = append(out, m)
+		}
+	}
+	return out
 }
 
 // protection collects the mounts of one container.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io/fs"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -63,6 +64,18 @@ func TestAMaskedFolderIsAnEmptyReadOnlyOneButForWhatIsMountedThere(t *testing.T)
 	}
 	if len(notes) != 1 || !strings.Contains(notes[0], "/data/x") {
 		t.Errorf("notes are %v", notes)
+	}
+}
+
+// runsc mounts by the length of the path, and those of one length in any order.
+func TestNothingIsMountedOverAMask(t *testing.T) {
+	got, _ := protected(t, []string{"/data", "/data/x", "/data/", "/bin/ls"}, []string{"/data/x", "/data", "/bin/ls", "/etc"})
+	var at []string
+	for _, m := range got {
+		at = append(at, m.Destination+" "+m.Type)
+	}
+	if want := []string{"/etc bind", "/data tmpfs", "/bin/ls bind"}; !slices.Equal(at, want) || got[2].Source != "/bundle/empty" {
+		t.Errorf("got %v, want %v", at, want)
 	}
 }
 
