@@ -55,7 +55,7 @@ func (s *Service) prepareContainer(ctx context.Context, t *touching, r *taskapi.
 		logger.Info(note)
 	}
 	if rec.ProtectPaths {
-		unprotected, err := protect(r, b)
+		unprotected, err := protect(ctx, t, r, b)
 		if err != nil {
 			return err
 		}

@@ -3,6 +3,7 @@
 package shim
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -23,7 +24,7 @@ const emptyFile = "sedna-empty"
 // protect makes mounts of the container's masked and read-only paths. To know what
 // is at a path it mounts the root file system in place of gVisor's service, which
 // otherwise comes too late for that, and only if there's a path to look at.
-func protect(r *taskapi.CreateTaskRequest, b *bundle.Bundle) (notes []string, err error) {
+func protect(ctx context.Context, t *touching, r *taskapi.CreateTaskRequest, b *bundle.Bundle) (notes []string, err error) {
 	if !volumes.WantsProtection(b.Spec) {
 		return nil, nil
 	}
@@ -31,6 +32,15 @@ func protect(r *taskapi.CreateTaskRequest, b *bundle.Bundle) (notes []string, er
 	if err := os.WriteFile(empty, nil, 0o444); err != nil {
 		return nil, fmt.Errorf("make the file that masks others: %w", err)
 	}
+	t.now("the container's root file system")
+	defer func() {
+		if ctx.Err() != nil {
+			// Create may have given this up, and cleaned up before there was a mount.
+			notes, err = nil, errors.Join(context.Cause(ctx), unmountRootFS(r.Bundle))
+			return
+		}
+		t.now("")
+	}()
 	root, err := openRootFS(r, b)
 	if err != nil {
 		return nil, err
@@ -75,20 +85,42 @@ func openRootFS(r *taskapi.CreateTaskRequest, b *bundle.Bundle) (*rootFS, error)
 func rootFSDir(bundle string) string { return filepath.Join(bundle, "rootfs") }
 
 // unmountRootFS takes back what openRootFS may have mounted for a container that
-// gVisor's service never heard of.
+// gVisor's service never heard of. It looks at nothing there, and waits for
+// nobody: the file system may be what hangs.
 func unmountRootFS(bundle string) error {
-	if err := mount.UnmountAll(rootFSDir(bundle), 0); err != nil {
-		return fmt.Errorf("unmount the root file system: %w", err)
+	for {
+		err := unix.Unmount(rootFSDir(bundle), unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
+		switch {
+		case errors.Is(err, unix.EINTR), err == nil: // there may be one below
+		case errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENOENT):
+			return nil
+		default:
+			return fmt.Errorf("unmount the root file system: %w", err)
+		}
 	}
-	return nil
+}
+
+// lookups is how often a path is looked up that the kernel can't be sure of: with
+// a ".." in a link it may say so whenever anything is mounted or renamed on the
+// node meanwhile (openat2(2), EAGAIN).
+const lookups = 128
+
+// openInside opens path inside of dir, as if that were the root.
+func openInside(dir *os.File, path string) (fd int, err error) {
+	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS}
+	for range lookups {
+		fd, err = unix.Openat2(int(dir.Fd()), path, &how)
+		if !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR) {
+			break
+		}
+	}
+	return fd, err
 }
 
 // Lookup implements volumes.RootFS. The image is a stranger's: the kernel keeps
 // its links inside of it.
 func (r *rootFS) Lookup(path string) (volumes.Found, error) {
-	fd, err := unix.Openat2(int(r.dir.Fd()), path, &unix.OpenHow{
-		Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS,
-	})
+	fd, err := openInside(r.dir, path)
 	if errors.Is(err, unix.ENOTDIR) {
 		err = unix.ENOENT
 	}

@@ -3,6 +3,7 @@
 package shim
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -88,5 +89,85 @@ func TestRootFileSystemIsMountedOnceAndTakenBackAfterAFailure(t *testing.T) {
 	}
 	if left, err := os.ReadDir(filepath.Join(dir, "rootfs")); err != nil || len(left) > 0 {
 		t.Errorf("it is still mounted: %v, %v", left, err)
+	}
+}
+
+// The kernel can't be sure of a ".." while something is renamed anywhere.
+func TestLinksUpwardsAreFollowedOnABusyNode(t *testing.T) {
+	dir, busy := t.TempDir(), t.TempDir()
+	deep := filepath.Join(dir, "rootfs", "a", "b", "c")
+	for _, step := range []error{
+		os.MkdirAll(deep, 0o755),
+		os.MkdirAll(filepath.Join(busy, "1", "0"), 0o755),
+		os.Symlink("../../../a/b/../../a/b/../../a/b/../../a", filepath.Join(deep, "up")),
+	} {
+		if step != nil {
+			t.Fatal(step)
+		}
+	}
+	root, err := openRootFS(&taskapi.CreateTaskRequest{Bundle: dir}, &bundle.Bundle{Dir: dir, Spec: &specs.Spec{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.dir.Close()
+	done, stopped := make(chan struct{}), make(chan struct{})
+	defer func() { close(done); <-stopped }()
+	go func() {
+		defer close(stopped)
+		one, other := filepath.Join(busy, "1", "0"), filepath.Join(busy, "2")
+		for {
+			select {
+			case <-done:
+				return
+			default:
+				_ = os.Rename(one, other)
+				_ = os.Rename(other, one)
+			}
+		}
+	}()
+	for range 20000 {
+		if got, err := root.Lookup("/a/b/c/up"); err != nil || got.Path != "/a" {
+			t.Fatalf("found %+v, %v", got, err)
+		}
+	}
+}
+
+// Create may have given up, and taken back what was mounted until then.
+func TestRootFileSystemThatComesTooLateIsTakenBack(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("mounts need root")
+	}
+	image, dir := t.TempDir(), t.TempDir()
+	if err := os.WriteFile(filepath.Join(image, "file"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unmountRootFS(dir) })
+	r := &taskapi.CreateTaskRequest{Bundle: dir, Rootfs: []*types.Mount{{Type: "bind", Source: image, Options: []string{"rbind", "ro"}}}}
+	spec := &specs.Spec{Linux: &specs.Linux{MaskedPaths: []string{"/file"}}}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errKilled)
+	if _, err := protect(ctx, &touching{}, r, &bundle.Bundle{Dir: dir, Spec: spec}); !errors.Is(err, errKilled) {
+		t.Errorf("the error is %v", err)
+	}
+	if left, err := os.ReadDir(rootFSDir(dir)); err != nil || len(left) > 0 {
+		t.Errorf("it is still mounted: %v, %v", left, err)
+	}
+}
+
+// Whoever still looks at a file system that hangs must not keep it mounted.
+func TestRootFileSystemInUseIsTakenBack(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("mounts need root")
+	}
+	image, dir := t.TempDir(), t.TempDir()
+	t.Cleanup(func() { _ = unmountRootFS(dir) })
+	r := &taskapi.CreateTaskRequest{Bundle: dir, Rootfs: []*types.Mount{{Type: "bind", Source: image, Options: []string{"rbind"}}}}
+	root, err := openRootFS(r, &bundle.Bundle{Dir: dir, Spec: &specs.Spec{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.dir.Close()
+	if err := unmountRootFS(dir); err != nil {
+		t.Error(err)
 	}
 }
