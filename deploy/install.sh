@@ -131,6 +131,17 @@ without_block() {
 	' "$1"
 }
 
+# check_marks refuses a configuration where it can't be told what an earlier run
+# has added: the rest of the file would go with it.
+check_marks() {
+	[ -f "$1" ] || return 0
+	awk -v begin="$begin" -v end="$end" '
+		$0 == begin { if (inside) odd = 1; inside = 1 }
+		$0 == end { if (!inside) odd = 1; inside = 0 }
+		END { exit (odd || inside) }
+	' "$1" || fail "$1 has \"$begin\" without \"$end\" after it, or the other way round: remove what is left of the handler by hand"
+}
+
 # handler_in prints what is wrong with the handler in a `config dump` on stdin;
 # nothing if all is well.
 handler_in() {
@@ -212,10 +223,9 @@ install_config() {
 		echo "$node stays as it is"
 		return
 	fi
-	mkdir -p "$(dirname "$node")"
-	cp "$here/config.toml" "$node"
-	chmod 0644 "$node"
-	echo "$node is written"
+	draft "$node"
+	cat "$here/config.toml" >"$temporary"
+	put "$node"
 }
 
 install_handler() {
@@ -226,6 +236,7 @@ install_handler() {
 	fi
 	[ -n "$version" ] || version=$(fresh_version)
 	[ "$version" -gt 1 ] || fail "$config is of version 1 or says none, which has no place for annotations: write it anew by \`containerd config migrate\`"
+	check_marks "$config"
 	old=$(without_block "$config")
 	if printf '%s\n' "$old" | grep -Eq "^[[:space:]]*\[plugins\..*runtimes\.[\"']?sedna[\"']?\]"; then
 		fail "$config has a handler \"sedna\" that someone wrote by hand: remove it first"
@@ -282,6 +293,7 @@ in_use() {
 remove() {
 	if in_use; then fail "pods of this handler still run here: delete them first"; fi
 	if [ -f "$config" ]; then
+		check_marks "$config"
 		draft "$config"
 		without_block "$config" >"$temporary"
 		put "$config"
@@ -291,7 +303,15 @@ remove() {
 }
 
 if [ -z "$config" ]; then config=$(find_config); else config=$root$config; fi
-if [ -L "$config" ]; then config=$(readlink -f "$config"); fi
+if [ -L "$config" ]; then
+	link=$config
+	config=$(readlink -f "$link") || fail "$link leads nowhere"
+	# An absolute link of an image means a file of the image, not of this machine.
+	case $config in
+	"$(readlink -f "$root/" | sed 's,^/$,,')"/*) ;;
+	*) fail "$link leads out of $root: name the file itself by --config" ;;
+	esac
+fi
 case $verb in
 install)
 	install_programs

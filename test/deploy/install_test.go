@@ -3,6 +3,7 @@
 package deploy
 
 import (
+	"errors"
 	"maps"
 	"os"
 	"os/exec"
@@ -143,6 +144,41 @@ func TestAnOlderBlockIsReplaced(t *testing.T) {
 	if !strings.Contains(in.dump(config), "shim.load' = '7s'") {
 		t.Error("what stood after the block is gone")
 	}
+}
+
+// Only the end says what is ours: without it the operator's own settings would go.
+func TestABlockWithoutItsEndIsLeftAlone(t *testing.T) {
+	const begin, end = "# sedna: begin, written by install.sh\n", "# sedna: end\n"
+	in := newInstallation(t, any1(containerds(t)))
+	for _, block := range []string{begin, end, begin + begin + end, end + begin} {
+		before := ownSettings[2] + block + "[timeouts]\n  'io.containerd.timeout.shim.load' = '7s'\n"
+		in.write(config, before)
+		for _, verb := range []string{"install", "remove"} {
+			in.fails([]string{config, "by hand"}, verb)
+			if in.read(config) != before {
+				t.Errorf("%s changed the file to:\n%s", verb, in.read(config))
+			}
+		}
+	}
+}
+
+// A link of an image is absolute in the image, and here another file.
+func TestALinkOutOfTheRootIsRefused(t *testing.T) {
+	in, other := newInstallation(t, any1(containerds(t))), newInstallation(t, "")
+	other.write("/config.toml", ownSettings[2])
+	in.write("/etc/containerd/real.toml", ownSettings[2])
+	if err := os.Symlink(other.path("/config.toml"), in.path(config)); err != nil {
+		t.Fatal(err)
+	}
+	in.fails([]string{config, "leads out of"}, "install")
+	if other.read("/config.toml") != ownSettings[2] {
+		t.Error("the file of another machine was changed")
+	}
+	if err := errors.Join(os.Remove(in.path(config)), os.Symlink("real.toml", in.path(config))); err != nil {
+		t.Fatal(err)
+	}
+	in.succeeds("install")
+	checkHandler(t, in.dump("/etc/containerd/real.toml"))
 }
 
 func any1(containerds map[string]string) string {
