@@ -78,7 +78,7 @@ func fakeWorker(args []string) int {
 			_ = out.Encode(Event{Ask: &Ask{}})
 		}
 		_ = out.Encode(Event{Progress: &Progress{}})
-		select {}
+		hang()
 	case "garbage":
 		fmt.Println("this is no event")
 	case "endless line":
@@ -93,11 +93,11 @@ func fakeWorker(args []string) int {
 		panic("index out of range while reading " + req.Items[0].URL.Reveal())
 	case "killed":
 		_ = unix.Kill(os.Getpid(), unix.SIGKILL)
-		select {}
+		hang()
 	case "stubborn":
 		signal.Ignore(unix.SIGTERM)
 		_ = out.Encode(Event{Progress: &Progress{}})
-		select {}
+		hang()
 	case "until stdin ends":
 		signal.Ignore(unix.SIGTERM)
 		_ = out.Encode(Event{Progress: &Progress{}})
@@ -334,6 +334,14 @@ func TestAMeteredWorkerGetsWhatItAsksFor(t *testing.T) {
 	}
 	if want := `[{"bytes":1024} {"bytes":2048} {"bytes":3072}]`; fmt.Sprint(got) != want {
 		t.Errorf("it was granted %v, want %s", got, want)
+	}
+}
+
+// hang waits to be killed, by a system call: a Go program whose goroutines all
+// wait for each other ends itself.
+func hang() {
+	for {
+		_ = unix.Pause()
 	}
 }
 
