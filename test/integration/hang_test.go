@@ -130,6 +130,9 @@ func TestAContainerWhoseVolumeHangsFailsInTime(t *testing.T) {
 		"in a plain pod":   nil,
 	} {
 		t.Run(name, func(t *testing.T) {
+			if _, version, err := binaries.Containerd(); err != nil || version != "" && asked == nil {
+				t.Skipf("containerd %s keeps the task of such a container, see docs/compatibility.md (%v)", version, err)
+			}
 			pod := n.RunPod(t, node.PodSpec{Volumes: []node.Volume{downloadVolume(), {Name: "data"}}, Annotations: asked})
 			running := pod.Start(t, node.ContainerSpec{})
 			held, err := pod.Create(testutil.Context(t), node.ContainerSpec{Mounts: []node.Mount{{Volume: "data", Path: "/data"}}})
