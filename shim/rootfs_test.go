@@ -62,7 +62,9 @@ func TestLinksOfAnImageStayInside(t *testing.T) {
 	}
 }
 
-func TestRootFileSystemIsMountedOnceAndTakenBackAfterAFailure(t *testing.T) {
+// imageWithFile asks for a container whose root file system has one file.
+func imageWithFile(t *testing.T) *taskapi.CreateTaskRequest {
+	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("mounts need root")
 	}
@@ -71,23 +73,27 @@ func TestRootFileSystemIsMountedOnceAndTakenBackAfterAFailure(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = unmountRootFS(dir) })
-	r := &taskapi.CreateTaskRequest{Bundle: dir, Rootfs: []*types.Mount{{Type: "bind", Source: image, Options: []string{"rbind", "ro"}}}}
-	root, err := openRootFS(r, &bundle.Bundle{Dir: dir, Spec: &specs.Spec{}})
+	return &taskapi.CreateTaskRequest{Bundle: dir, Rootfs: []*types.Mount{{Type: "bind", Source: image, Options: []string{"rbind", "ro"}}}}
+}
+
+func TestRootFileSystemIsMountedOnceAndTakenBackAfterAFailure(t *testing.T) {
+	r := imageWithFile(t)
+	root, err := openRootFS(r, &bundle.Bundle{Dir: r.Bundle, Spec: &specs.Spec{}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	got, err := root.Lookup("/file")
-	if want := (volumes.Found{Path: "/file", Host: filepath.Join(dir, "rootfs", "file")}); err != nil || got != want {
+	if want := (volumes.Found{Path: "/file", Host: filepath.Join(r.Bundle, "rootfs", "file")}); err != nil || got != want {
 		t.Errorf("found %+v, %v", got, err)
 	}
 	root.dir.Close()
 	if len(r.Rootfs) > 0 {
 		t.Errorf("gVisor's service would mount %v once more", r.Rootfs)
 	}
-	if err := unmountRootFS(dir); err != nil {
+	if err := unmountRootFS(r.Bundle); err != nil {
 		t.Fatal(err)
 	}
-	if left, err := os.ReadDir(filepath.Join(dir, "rootfs")); err != nil || len(left) > 0 {
+	if left, err := os.ReadDir(filepath.Join(r.Bundle, "rootfs")); err != nil || len(left) > 0 {
 		t.Errorf("it is still mounted: %v, %v", left, err)
 	}
 }
@@ -134,22 +140,14 @@ func TestLinksUpwardsAreFollowedOnABusyNode(t *testing.T) {
 
 // Create may have given up, and taken back what was mounted until then.
 func TestRootFileSystemThatComesTooLateIsTakenBack(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("mounts need root")
-	}
-	image, dir := t.TempDir(), t.TempDir()
-	if err := os.WriteFile(filepath.Join(image, "file"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = unmountRootFS(dir) })
-	r := &taskapi.CreateTaskRequest{Bundle: dir, Rootfs: []*types.Mount{{Type: "bind", Source: image, Options: []string{"rbind", "ro"}}}}
+	r := imageWithFile(t)
 	spec := &specs.Spec{Linux: &specs.Linux{MaskedPaths: []string{"/file"}}}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errKilled)
-	if _, err := protect(ctx, &touching{}, r, &bundle.Bundle{Dir: dir, Spec: spec}); !errors.Is(err, errKilled) {
+	if _, err := protect(ctx, &touching{}, r, &bundle.Bundle{Dir: r.Bundle, Spec: spec}); !errors.Is(err, errKilled) {
 		t.Errorf("the error is %v", err)
 	}
-	if left, err := os.ReadDir(rootFSDir(dir)); err != nil || len(left) > 0 {
+	if left, err := os.ReadDir(rootFSDir(r.Bundle)); err != nil || len(left) > 0 {
 		t.Errorf("it is still mounted: %v, %v", left, err)
 	}
 }

@@ -6,30 +6,14 @@ import (
 	"archive/tar"
 	"bytes"
 	"errors"
-	"os"
 	"strings"
 	"testing"
 
 	"github.com/containerd/errdefs"
-	"golang.org/x/sys/unix"
 
 	"github.com/sedna-io/containerd-shim-sedna/storage/plan"
 	"github.com/sedna-io/containerd-shim-sedna/storage/storagetest"
 )
-
-// memory is a tmpfs of its own.
-func memory(t *testing.T, size string) string {
-	t.Helper()
-	if os.Getuid() != 0 {
-		t.Skip("needs root to mount a small file system")
-	}
-	dir := t.TempDir()
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size="+size); err != nil {
-		t.Skipf("can't mount a tmpfs: %v", err)
-	}
-	t.Cleanup(func() { _ = unix.Unmount(dir, 0) })
-	return dir
-}
 
 // aTar is a plain tar of three files of 4 MiB each.
 func aTar(t *testing.T) (data []byte, content map[string]string) {
@@ -61,7 +45,7 @@ func TestWhatIsUnpackedMakesRoomForTheRest(t *testing.T) {
 			s := storagetest.Serve(t, web, nil)
 			i := archived(item(t, s.URL+"/m.tar", "h"), plan.Tar)
 			i.Digest = digest
-			dir := memory(t, "16m")
+			dir := smallMemory(t, "16m")
 			if _, err := run(t, dir, request(i)); err != nil {
 				t.Fatal(err)
 			}
@@ -70,7 +54,7 @@ func TestWhatIsUnpackedMakesRoomForTheRest(t *testing.T) {
 	}
 	t.Run("and there's an error where that isn't enough", func(t *testing.T) {
 		many := request(archived(item(t, storagetest.Serve(t, web, nil).URL+"/m.tar", "h"), plan.Tar))
-		dir := memory(t, "12m")
+		dir := smallMemory(t, "12m")
 		_, err := run(t, dir, many)
 		if !errors.Is(err, errdefs.ErrResourceExhausted) || !strings.Contains(err.Error(), "free") {
 			t.Errorf("error is %v", err)
@@ -80,7 +64,7 @@ func TestWhatIsUnpackedMakesRoomForTheRest(t *testing.T) {
 	t.Run("and limits hold as before", func(t *testing.T) {
 		req := request(archived(item(t, storagetest.Serve(t, web, nil).URL+"/m.tar", "h"), plan.Tar))
 		req.Limits.MaxBytes = int64(len(data)) + 8<<20
-		dir := memory(t, "16m")
+		dir := smallMemory(t, "16m")
 		_, err := run(t, dir, req)
 		if !errors.Is(err, errdefs.ErrResourceExhausted) || !strings.Contains(err.Error(), "larger than the limit") {
 			t.Errorf("error is %v", err)
@@ -95,7 +79,7 @@ func TestAnArchiveThatWasGivenBackIsFetchedAnew(t *testing.T) {
 	web := storagetest.NewFiles()
 	web.Put("/m.tar", data)
 	s := storagetest.Serve(t, web, nil)
-	dir := memory(t, "16m")
+	dir := smallMemory(t, "16m")
 	req := request(archived(item(t, s.URL+"/m.tar", "h"), plan.Tar))
 	req.Limits.Concurrency = 1
 	held := int64(len(data)) * 95 / 100
